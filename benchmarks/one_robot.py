@@ -26,7 +26,7 @@ def _in_warp(model: newton.Model) -> newton.solvers.SolverBase:
     return newton.solvers.SolverMuJoCo(model)
 
 
-ENGINES: dict[str, Callable[[], actuon.Simulation]] = {
+ENGINES: dict[str, Callable[[], Any]] = {
     "MuJoCo": lambda: actuon.MujocoSimulation(assets.quadruped_mjcf),
     "Newton": lambda: actuon.NewtonSimulation(assets.quadruped_mjcf),
     "Newton, MuJoCo Warp": lambda: actuon.NewtonSimulation(assets.quadruped_mjcf, solver=_in_warp),
@@ -144,6 +144,7 @@ class NewtonGiven(Robot):
         self.label += ", given"
         self._applied = self.simulation.control.joint_f.numpy()
         self._efforts = efforts
+        self._solve: Callable[[], None] = self._step_solver
 
     def prepare(self, at: int) -> None:
         super().prepare(at)
@@ -151,9 +152,9 @@ class NewtonGiven(Robot):
 
     def step(self) -> None:
         self._applied[:] = self._effort
-        self.step_solver()
+        self._solve()
 
-    def step_solver(self) -> None:
+    def _step_solver(self) -> None:
         state, simulation = self.simulation.state, self.simulation
         simulation.solver.step(state, state, simulation.control, None, simulation.dt)
 
@@ -167,13 +168,12 @@ class NewtonCaptured(NewtonGiven):
         simulation, solver = self.simulation, self.simulation.solver
         super().prepare(0)
         if solver.use_mujoco_cpu:
-            step = NativeStep(solver, simulation.state, simulation.control, simulation.dt).record()
-        else:
-            self.step_solver()
-            with wp.ScopedCapture(force_module_load=False) as capture:
-                self.step_solver()
-            step = functools.partial(wp.capture_launch, capture.graph)
-        self.step_solver = step
+            self._solve = NativeStep(solver, simulation.state, simulation.control, simulation.dt).record()
+            return
+        self._step_solver()  # which compiles its kernels
+        with wp.ScopedCapture(force_module_load=False) as capture:
+            self._step_solver()
+        self._solve = functools.partial(wp.capture_launch, capture.graph)
 
 
 ROWS = tuple(product(ENGINES, DRIVES))

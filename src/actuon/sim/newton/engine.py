@@ -13,7 +13,7 @@ from ..motor import Motor, MotorKernels
 from ..robots import Robot
 from ..step_map import StepMaps
 from .bodies import NewtonBodies
-from .loop import StepLoop
+from .loop import StepLoop, WatchedLoop
 from .placing import place_robots
 from .properties import NewtonDrives, NewtonProperties
 from .reading import RobotFile
@@ -46,9 +46,10 @@ class NewtonEngine:
         self.tangents = NewtonTangents(physics, self.state.lines, self.state.control)
         self._replays: WeakKeyDictionary[Motor, Replay] = WeakKeyDictionary()
         self.watch: StateWatch | None = None
+        self._loop = StepLoop(self.device)
         if self.device.is_cpu and self.robots:
             self.watch = StateWatch(self.robots, num_envs, self.state.arrays)
-        self._loop = StepLoop(self.state.arrays, self.watch)
+            self._loop = WatchedLoop(self.state.arrays, self.watch)
 
     def check_options(self) -> None:
         """Do nothing: Newton's options do not change."""

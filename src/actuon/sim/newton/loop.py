@@ -6,6 +6,7 @@ Kernels count the steps, and end the loop when an effort or the state is not fin
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from ...errors import SimulationError
 from ...kernel.launch import Launch
 from ...kernel.types import Flavour, Floats, Ints, module_options
 from ..divergence import HUGE, StateWatch
@@ -85,52 +87,26 @@ def _watch(
 
 
 class StepLoop:
-    """Kernels around the steps of a solver.
+    """Kernels around the steps of a solver. This one looks at nothing, for GPUs, where a look would wait.
 
     Args:
-        arrays: ``joint_q``, ``joint_qd`` and ``joint_f`` of all robots, flat.
-        watch: Remembers the last steps. None: nothing is looked at, as on a GPU.
+        device: Where they run.
     """
 
-    def __init__(self, arrays: SimpleNamespace, watch: StateWatch | None):
-        self._watch, self._device = watch, arrays.joint_q.device
-        counters = wp.zeros(4, dtype=wp.int32, device=self._device)
-        self._counters, self._left = counters, counters[:1]
-        self._rows, self._remember = 1, None
-        if watch is not None:
-            self._rows, *ring = watch.ring
-            read = arrays.joint_q, arrays.joint_qd, arrays.joint_f, counters
-            dim = max(len(arrays.joint_q), len(arrays.joint_qd))
-            self._remember = Launch(_watch, dim, self._device, [*read, *map(as_warp, ring)])
-            self._look = Launch(_watch, dim, self._device, [*read, None, None])
-            self._shown = counters.numpy()
-        self._count = Launch(_count, 1, self._device, [self._rows, counters])
+    def __init__(self, device: wp.Device):
+        self._device, self._wanted = device, 0
 
     def is_sound(self) -> bool:
         """Return whether no position or velocity is NaN, infinite or huge, as far as that is looked at."""
-        if self._watch is None:
-            return True
-        self._shown[2] = 1
-        self._look.launch()
-        return bool(self._shown[2])
+        return True
 
     def begin(self, steps: int) -> None:
         """Be ready to take so many steps."""
-        if self._watch is not None:
-            self._shown[:] = steps, 0, 1, (self._watch.length - 1) % self._rows
-        if self._watch is None or self._device.is_capturing:  # a graph of somebody else, which sets nothing by itself
-            self._left.fill_(steps)
-
-    @property
-    def has_more(self) -> bool:
-        """Whether a step is to be taken, on a CPU."""
-        return bool(self._shown[0])
+        self._wanted = steps
 
     def taken(self, steps: int) -> tuple[int, bool]:
         """Return how many steps were taken of those that should have been, and whether the state is sound."""
-        if self._watch is None:
-            return steps, True
-        return int(self._shown[1]), bool(self._shown[2])
+        return steps, True
 
     def take_one(self, kernels: Sequence[MotorKernels], solve: Callable[[], None]) -> None:
         """Take a step, of which ``solve`` is the part of the solver."""
@@ -141,45 +117,137 @@ class StepLoop:
 
         self.begin_step(kernels, rest)
 
-    def take_all(self, kernels: Sequence[MotorKernels], solve: Callable[[], None]) -> None:
-        """Take all steps that are left. To be captured: from Python, each step would wait for the device."""
-        wp.capture_while(self._left, lambda: self.take_one(kernels, solve))
+    def record(self, kernels: Sequence[MotorKernels], solve: Callable[[], None]) -> Callable[[], None]:
+        """Capture steps. Returns what takes all that are left."""
+        one = captured(self._device, lambda: self.take_one(kernels, solve))
+
+        def take_all() -> None:
+            for _ in range(self._wanted):
+                one()
+
+        return take_all
+
+    def record_around(
+        self,
+        kernels: Sequence[MotorKernels],
+        push: Callable[[], None],
+        integrate: Callable[[], None],
+        pull: Callable[[], None],
+    ) -> Callable[[], None]:
+        """Capture steps whose middle, ``integrate``, no graph can hold. Returns what takes all that are left.
+
+        Args:
+            kernels: The motors.
+            push: Brings the state and the efforts to the engine.
+            integrate: Takes the step there, from Python.
+            pull: Brings the state back.
+        """
+        raise SimulationError("steps of MuJoCo itself are captured on a CPU only")
 
     def begin_step(self, kernels: Sequence[MotorKernels], rest: Callable[[], None]) -> None:
-        """Step motors, and take the ``rest`` of the step if all efforts are finite."""
+        """Step motors, and take the ``rest`` of the step."""
         for motor in kernels:
             motor.compute()
+        self._hand_over(kernels, rest)
 
-        def hand_over() -> None:
-            for motor in kernels:
-                self._note_trips(motor.trips)
-                motor.push()
-            rest()
-
-        if self._watch is None or not kernels:
-            hand_over()
-            return
+    def _hand_over(self, kernels: Sequence[MotorKernels], rest: Callable[[], None]) -> None:
         for motor in kernels:
-            wp.launch(_check, motor.checked.shape, [motor.checked, self._counters], device=self._device)
-        wp.capture_if(self._left, hand_over)
+            motor.push()
+        rest()
 
     def end_step(self) -> None:
-        """Count the step, and look at the state."""
+        """Note that a step was taken."""
+
+
+class WatchedLoop(StepLoop):
+    """Kernels that end the loop before a step with an effort that is not finite, or after one that diverged.
+
+    Args:
+        arrays: ``joint_q``, ``joint_qd`` and ``joint_f`` of all robots, flat, on the CPU.
+        watch: Remembers the last steps.
+    """
+
+    def __init__(self, arrays: SimpleNamespace, watch: StateWatch):
+        super().__init__(arrays.joint_q.device)
+        self._watch = watch
+        counters = wp.zeros(4, dtype=wp.int32, device=self._device)
+        self._counters, self._left, self._shown = counters, counters[:1], counters.numpy()
+        self._rows, *ring = watch.ring
+        read = arrays.joint_q, arrays.joint_qd, arrays.joint_f, counters
+        dim = max(len(arrays.joint_q), len(arrays.joint_qd))
+        self._remember = Launch(_watch, dim, self._device, [*read, *map(as_warp, ring)])
+        self._look = Launch(_watch, dim, self._device, [*read, None, None])
+        self._count = Launch(_count, 1, self._device, [self._rows, counters])
+
+    def is_sound(self) -> bool:
+        self._shown[2] = 1
+        self._look.launch()
+        return bool(self._shown[2])
+
+    def begin(self, steps: int) -> None:
+        self._shown[:] = steps, 0, 1, (self._watch.length - 1) % self._rows
+        if self._device.is_capturing:  # a graph of somebody else, before which nothing is set
+            self._left.fill_(steps)
+
+    def taken(self, steps: int) -> tuple[int, bool]:
+        return int(self._shown[1]), bool(self._shown[2])
+
+    def record(self, kernels: Sequence[MotorKernels], solve: Callable[[], None]) -> Callable[[], None]:
+        def take_all() -> None:
+            wp.capture_while(self._left, lambda: self.take_one(kernels, solve))
+
+        return captured(self._device, take_all)
+
+    def record_around(
+        self,
+        kernels: Sequence[MotorKernels],
+        push: Callable[[], None],
+        integrate: Callable[[], None],
+        pull: Callable[[], None],
+    ) -> Callable[[], None]:
+        def begin() -> None:
+            self.begin_step(kernels, push)
+
+        def turn() -> None:
+            pull()
+            self.end_step()
+            wp.capture_if(self._left, begin)
+
+        first, between = captured(self._device, begin), captured(self._device, turn)
+        shown = self._shown
+
+        def take_all() -> None:
+            first()
+            while shown[0]:
+                integrate()
+                between()
+
+        return take_all
+
+    def _hand_over(self, kernels: Sequence[MotorKernels], rest: Callable[[], None]) -> None:
+        for motor in kernels:
+            wp.launch(_check, motor.checked.shape, [motor.checked, self._counters], device=self._device)
+            if motor.trips is not None:
+                self._note(motor.trips)
+        wp.capture_if(self._left, lambda: StepLoop._hand_over(self, kernels, rest))
+
+    def end_step(self) -> None:
         self._count.launch()
-        if self._remember is not None:
-            self._remember.launch()
+        self._remember.launch()
 
-    def go_on(self, following: Callable[[], None]) -> None:
-        """Do what is ``following`` if a step is left."""
-        wp.capture_if(self._left, following)
-
-    def _note_trips(self, trips: Trips | None) -> None:
-        if trips is None:
-            return
+    def _note(self, trips: Trips) -> None:
+        """Fill in which motors were switched off."""
         temperature = None if trips.temperature is None else as_warp(trips.temperature)
         changed = [as_warp(array) for array in (trips.said, trips.step, trips.step_temperature)]
         inputs = [as_warp(trips.tripped), temperature, self._counters, *changed]
         wp.launch(_look_for_trips, trips.tripped.shape, inputs, device=self._device)
+
+
+def captured(device: wp.Device, work: Callable[[], None]) -> Callable[[], None]:
+    """Capture launches without running them. Returns what runs them."""
+    with wp.ScopedCapture(device=device, force_module_load=False) as capture:
+        work()
+    return functools.partial(wp.capture_launch, capture.graph)
 
 
 def as_warp(array: np.ndarray) -> wp.array:

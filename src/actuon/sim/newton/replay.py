@@ -21,7 +21,7 @@ from ...kernel.launch import recording_tape
 from ...kernel.types import Flavour, Floats, module_options
 from ...threads import is_only_thread
 from ..motor import MotorKernels
-from .loop import StepLoop, as_warp
+from .loop import StepLoop, as_warp, captured
 
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
 
@@ -81,30 +81,23 @@ class Replay:
             self._key, self._replay = key, None
             work()
             return False
-        if self._replay is None and not self._capture(work, record):
+        self._replay = self._replay or self._capture(record or functools.partial(captured, self._device, work))
+        if self._replay is None:
             work()
             return False
         self._replay()
         return True
 
-    def _capture(self, work: Callable[[], None], record: Callable[[], Callable[[], None]] | None) -> bool:
-        """Capture it. Returns whether that could be done."""
+    def _capture(self, record: Callable[[], Callable[[], None]]) -> Callable[[], None] | None:
+        """Return what replays it; None if it cannot be captured, at least now."""
         if not (self._graphs or (self._device.is_cpu and is_only_thread())):
-            return False
+            return None
         try:
-            self._replay = (record or functools.partial(captured, self._device, work))()
+            return record()
         except Exception as error:  # of Warp, Newton or MuJoCo, in whichever way they refuse
             _log.info("steps are run from Python, since they cannot be captured: %s", error)
             self._graphs = False
-            return False
-        return True
-
-
-def captured(device: wp.Device, work: Callable[[], None]) -> Callable[[], None]:
-    """Capture launches without running them. Returns what runs them."""
-    with wp.ScopedCapture(device=device, force_module_load=False) as capture:
-        work()
-    return functools.partial(wp.capture_launch, capture.graph)
+            return None
 
 
 class Attributes:
@@ -192,24 +185,7 @@ class NativeStep:
     def record_loop(self, loop: StepLoop, kernels: Sequence[MotorKernels]) -> Callable[[], None]:
         """Capture steps with motors. Returns what takes all that are left."""
         self.record()
-
-        def begin() -> None:
-            loop.begin_step(kernels, self._write_mujoco)
-
-        def turn() -> None:
-            self.read_mujoco()
-            loop.end_step()
-            loop.go_on(begin)
-
-        first, between = captured(self._device, begin), captured(self._device, turn)
-
-        def take_all() -> None:
-            first()
-            while loop.has_more:
-                self._integrate()
-                between()
-
-        return take_all
+        return loop.record_around(kernels, self._write_mujoco, self._integrate, self.read_mujoco)
 
     def _write_mujoco(self) -> None:
         arrays, solver = self._arrays, self._solver

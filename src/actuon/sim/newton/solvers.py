@@ -16,8 +16,8 @@ from ..mujoco.friction import SOFTNESS, external_loads, warp_load_reader
 from ..mujoco.rows import PROPERTIES
 from ..robots import Robot
 from ..step_map import StepMaps
-from .loop import StepLoop
-from .replay import Attributes, NativeStep, Replay, captured
+from .loop import StepLoop, captured
+from .replay import Attributes, NativeStep, Replay
 from .rows import FEATHERSTONE, MUJOCO, SEMI_IMPLICIT, XPBD, used_by
 from .step_map import ArticulationStepMaps, mujoco_step_maps
 
@@ -123,7 +123,7 @@ class Physics:
         def solve() -> None:
             self._step_once(state, control, dt)
 
-        return captured(self.model.device, solve if loop is None else lambda: loop.take_all(kernels, solve))
+        return captured(self.model.device, solve) if loop is None else loop.record(kernels, solve)
 
     def _is_graphable(self) -> bool:
         """Return whether all steps are alike for the host. Solvers of users may do anything in theirs."""
