@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gc
 import threading
+import weakref
 from collections import Counter
 
 import numpy as np
@@ -14,6 +17,7 @@ import actuon
 from actuon import ArticulationActuators, NewtonSimulation
 from actuon.sim import Articulation, Event
 from actuon.sim.newton import replay
+from tests.support.saved_runs import HOT
 from tests.support.staged import staged
 
 newton = pytest.importorskip("newton")
@@ -33,6 +37,9 @@ CHAINS = {
     "friction": actuon.ActuatorConfig(PD, effects=actuon.FrictionEffectConfig(0.2, 0.05, load_external=0.1)),
     "implicit": actuon.ActuatorConfig(PD, actuon.MaxEffortClampingConfig(5.0), effort_mode="implicit"),
     "staged": staged(MOTOR),
+    "heat": actuon.ActuatorConfig(
+        PD, dataclasses.replace(HOT, derating_start=25.2, derating_end=25.5, trip_temperature=25.5)
+    ),
 }
 
 
@@ -125,6 +132,23 @@ def test_captured_steps_are_those_of_each_solver(solver, calls):
         eager.step()
     assert calls["steps"] == python_steps + 25
     check_alike(captured, eager)
+
+
+@pytest.mark.parametrize(("solver", "launches"), [(name, 31 if name == "MuJoCo" else 1) for name in SOLVERS])
+def test_motors_and_solver_are_one_graph_of_all_steps(solver, launches, monkeypatch):
+    replayed = Counter()
+    launch = wp.capture_launch
+
+    def counted(graph):
+        replayed["graphs"] += 1
+        launch(graph)
+
+    monkeypatch.setattr(wp, "capture_launch", counted)
+    run = Run(None, SOLVERS[solver], num_envs=1 if solver == "MuJoCo" else 2)
+    run.step(2)
+    replayed.clear()
+    run.simulation.step(30)
+    assert replayed["graphs"] == launches
 
 
 @pytest.mark.parametrize("config", CHAINS)
@@ -253,6 +277,123 @@ def test_a_target_that_is_not_finite_is_named(graphs):
         actuon.SimulationError, match=r"t = 0\.008 s: the effort of joint 'joint3' of '.*/env_1/Arm' is nan"
     ):  # the command is 3 steps late
         run.step(9)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_an_effort_that_is_not_finite_reaches_no_solver(solver):
+    runs = [Run(graphs, SOLVERS[solver], actuon.ActuatorConfig(PD)) for graphs in (None, False)]
+    for run in runs:
+        run.step(5)
+        targets = run.simulation.arrays.joint_target_q.numpy()
+        before, targets[2] = targets[2], np.nan
+        with pytest.raises(actuon.SimulationError, match="effort of joint 'joint3' of '/Arm' is nan") as caught:
+            run.simulation.step(20)
+        run.seen += [np.array([run.simulation.time]), run.simulation.save_state().engine]
+        assert str(caught.value).startswith(f"t = {run.simulation.time:.6g} s: ")
+        targets[2] = before
+        run.actuators.reset()
+        run.step(), run.step(20)
+    check_alike(*runs)
+    assert np.isfinite(runs[0].seen[-1]).all()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_robot_that_diverges_is_named_at_its_time(solver):
+    said, seen = [], []
+    for graphs in (None, False):
+        run = Run(graphs, SOLVERS[solver], actuon.ActuatorConfig(actuon.PDControlConfig(20.0, 0.0)))
+        run.simulation.step(5)
+        for actuator in run.actuators.actuators:
+            actuator.controller.kp.fill_(1e6)
+        with pytest.raises(actuon.SimulationError) as caught:
+            run.simulation.step(5000)
+        said.append(str(caught.value))
+        seen.append((run.simulation.time, *(array.numpy().copy() for array in vars(run.simulation.arrays).values())))
+        assert said[-1].startswith(f"t = {run.simulation.time:.6g} s: the ")
+    assert said[0] == said[1]
+    for captured, eager in zip(*seen, strict=True):
+        np.testing.assert_array_equal(captured, eager)
+
+
+def test_motors_that_trip_say_so_at_their_time(caplog):
+    told = []
+    for graphs in (None, False):
+        caplog.clear()
+        run = Run(graphs, config=CHAINS["heat"], num_envs=2)
+        run.arms.set_dof_position_targets(np.array([[0.1], [0.15]]) * np.arange(run.arms.num_dofs))
+        run.step(3), run.step(300)
+        told.append([record.getMessage() for record in caplog.records if "tripped" in record.getMessage()])
+    assert told[0] == told[1]
+    assert len(told[0]) > 2
+    assert len({text.split("s:")[0] for text in told[0]}) > 1
+
+
+def attach_two(simulation, configs):
+    paths = [robot.path for robot in simulation.robots]
+    names = simulation.robots[0].dof_names
+    parts = names[:3], names[3:]
+    return [
+        ArticulationActuators.from_actuators(paths, [(config, name) for name in part], simulation=simulation)
+        for config, part in zip(configs, parts, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [("delay, DC motor", "noise"), ("battery", "battery"), ("delay, DC motor", "friction"), ("noise", "implicit")],
+)
+def test_two_attachments_on_a_robot(configs):
+    runs = [Run(graphs) for graphs in (None, False)]
+    for run in runs:
+        run.actuators.close()
+        run.actuators, *rest = attach_two(run.simulation, [CHAINS[name] for name in configs])
+        for n in (1, 1, 1, 5, 20):
+            run.step(n)
+        rest[0].close()
+        for n in (1, 1, 5):
+            run.step(n)
+        run.actuators.disable_auto_step_pre_physics()
+        run.step(5)
+        run.actuators.enable_auto_step_pre_physics()
+        run.step(5)
+    check_alike(*runs)
+
+
+def test_simulations_in_turns():
+    runs = [Run(None), Run(None, num_envs=2), Run(None, "featherstone"), Run(None, config=CHAINS["noise"])]
+    alone = [Run(None), Run(None, num_envs=2), Run(None, "featherstone"), Run(None, config=CHAINS["noise"])]
+    for n in (1, 1, 3, 7):
+        for run in runs:
+            run.step(n)
+    for run in alone:
+        for n in (1, 1, 3, 7):
+            run.step(n)
+    for run, other in zip(runs, alone, strict=True):
+        check_alike(run, other)
+
+
+def test_a_graph_keeps_neither_motors_nor_simulation():
+    run = Run(None)
+    run.step(9)
+    motors, simulation = weakref.ref(run.actuators), weakref.ref(run.simulation)
+    run.actuators = None
+    assert motors() is None
+    run.simulation.step(9)
+    _open.clear()
+    del run
+    gc.collect()
+    assert simulation() is None
+
+
+def test_a_callback_may_close_a_simulation_that_was_captured():
+    run = Run(None)
+    run.step(9)
+    run.simulation.subscribe(Event.POST_STEP, lambda simulation, _: simulation.close())
+    run.simulation.step(9)
+    assert run.simulation.is_closed
+    assert run.simulation.time == pytest.approx(0.01)
+    with pytest.raises(actuon.SimulationError, match="closed"):
+        run.simulation.step()
 
 
 def test_other_threads_keep_steps_in_python(calls):
