@@ -171,7 +171,8 @@ class WatchedLoop(StepLoop):
         super().__init__(arrays.joint_q.device)
         self._watch = watch
         counters = wp.zeros(4, dtype=wp.int32, device=self._device)
-        self._counters, self._left, self._shown = counters, counters[:1], counters.numpy()
+        self._counters, self._left = counters, counters[:1]
+        self._shown = memoryview(counters.numpy())
         self._rows, *ring = watch.ring
         read = arrays.joint_q, arrays.joint_qd, arrays.joint_f, counters
         dim = max(len(arrays.joint_q), len(arrays.joint_qd))
@@ -185,12 +186,13 @@ class WatchedLoop(StepLoop):
         return bool(self._shown[2])
 
     def begin(self, steps: int) -> None:
-        self._shown[:] = steps, 0, 1, (self._watch.length - 1) % self._rows
+        shown = self._shown
+        shown[0], shown[1], shown[2], shown[3] = steps, 0, 1, (self._watch.length - 1) % self._rows
         if self._device.is_capturing:  # a graph of somebody else, before which nothing is set
             self._left.fill_(steps)
 
     def taken(self, steps: int) -> tuple[int, bool]:
-        return int(self._shown[1]), bool(self._shown[2])
+        return self._shown[1], bool(self._shown[2])
 
     def record(self, kernels: Sequence[MotorKernels], solve: Callable[[], None]) -> Callable[[], None]:
         def take_all() -> None:

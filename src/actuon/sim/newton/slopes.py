@@ -180,6 +180,8 @@ class Lines:
         self.lower, self.upper = wp.full_like(self.slope, -np.inf), wp.full_like(self.slope, np.inf)
         self._is_line = wp.zeros(self.slope.shape, dtype=wp.int32, device=self.slope.device)
         self._users = np.zeros(len(self.slope), dtype=np.int64)
+        self.are_held = False
+        """Whether there are any."""
         self._speed = wp.zeros_like(self.slope)
         self._last, self._other = (wp.zeros(self.slope.shape, wp.vec2, device=self.slope.device) for _ in range(2))
         self._is_corrected = wp.zeros_like(self._is_line)
@@ -203,12 +205,8 @@ class Lines:
 
     def _count(self, dofs: np.ndarray, by: int) -> None:
         self._users[dofs] += by
+        self.are_held = bool(self._users.any())
         self._is_line.assign((self._users > 0).astype(np.int32))
-
-    @property
-    def are_held(self) -> bool:
-        """Whether there are any."""
-        return bool(self._users.any())
 
     def level(self, dofs: np.ndarray, efforts: np.ndarray) -> None:
         """Let efforts [N·m or N] of DOFs be constants."""
