@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections import Counter
 
+import mujoco
 import numpy as np
 import pytest
 import warp as wp
@@ -16,7 +17,7 @@ import warp as wp
 import actuon
 from actuon import ArticulationActuators, NewtonSimulation
 from actuon.sim import Articulation, Event
-from actuon.sim.newton import replay
+from actuon.sim.newton import engine, replay
 from tests.support.saved_runs import HOT
 from tests.support.staged import staged
 
@@ -149,6 +150,9 @@ def test_motors_and_solver_are_one_graph_of_all_steps(solver, launches, monkeypa
     replayed.clear()
     run.simulation.step(30)
     assert replayed["graphs"] == launches
+    replayed.clear()
+    run.simulation.step(600)
+    assert replayed["graphs"] == (603 if solver == "MuJoCo" else 3)  # now and then, an interrupt is heard
 
 
 @pytest.mark.parametrize("config", CHAINS)
@@ -357,6 +361,39 @@ def test_two_attachments_on_a_robot(configs):
         run.actuators.enable_auto_step_pre_physics()
         run.step(5)
     check_alike(*runs)
+
+
+@pytest.mark.parametrize("solver", ["MuJoCo Warp", "featherstone", "xpbd"])
+def test_a_loop_that_looks_at_nothing_takes_the_same_steps(solver, monkeypatch):
+    eager = Run(False, SOLVERS[solver], num_envs=2)
+    monkeypatch.setattr(engine, "WatchedLoop", lambda arrays, watch: engine.StepLoop(arrays.joint_q.device))
+    run = Run(None, SOLVERS[solver], num_envs=2)  # as on a GPU
+    for n in (1, 1, 1, 5, 20):
+        run.step(n), eager.step(n)
+    check_alike(run, eager)
+
+
+def test_an_interrupt_leaves_the_steps_that_were_taken(monkeypatch):
+    captured, eager = Run(None), Run(False)
+    captured.step(5), eager.step(5)
+    captured.simulation.step(2), eager.simulation.step(2)
+    left, step = [3], mujoco.mj_step
+
+    def interrupted(*arguments):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        step(*arguments)
+
+    monkeypatch.setattr(mujoco, "mj_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        captured.simulation.step(20)
+    monkeypatch.undo()
+    eager.simulation.step(3)
+    assert captured.simulation.time == eager.simulation.time
+    for each in ("joint_q", "joint_qd"):
+        a, b = (getattr(run.simulation.arrays, each).numpy() for run in (captured, eager))
+        np.testing.assert_array_equal(a, b)
 
 
 def test_simulations_in_turns():

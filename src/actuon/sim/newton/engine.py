@@ -22,6 +22,9 @@ from .slopes import NewtonTangents
 from .solvers import Physics
 from .state import NewtonState
 
+_AT_ONCE = 256
+"""Most steps without a return to Python, where an interrupt waits."""
+
 
 class NewtonEngine:
     """Newton with all environments of a simulation.
@@ -79,28 +82,33 @@ class NewtonEngine:
         return self._step_by_kernels(steps, stepped, graphable)
 
     def _step_by_kernels(self, steps: int, motors: Sequence[Motor], kernels: Sequence[MotorKernels]) -> int:
-        done = 0
-        while done < steps:
-            begin, wanted = self.time, steps - done
+        done, is_sound, has_failed = 0, True, False
+        while done < steps and is_sound and not has_failed:
+            begin, wanted = self.time, min(steps - done, _AT_ONCE)
             self._loop.begin(wanted)
-            replayed = self._physics.step(self.state.state, self.state.control, self.dt, self._loop, kernels)
-            wanted = wanted if replayed else 1
-            taken, is_sound = self._loop.taken(wanted)
-            done += taken
-            for _ in range(taken):  # as if one by one
-                self.time += self.dt
-            if taken:
-                self.state.are_loads_old = True
-                if self.watch is not None:
-                    self.watch.extend(taken if is_sound else taken - 1, self.time)
+            try:
+                if not self._physics.step(self.state.state, self.state.control, self.dt, self._loop, kernels):
+                    wanted = 1
+            finally:  # an interrupt may come between two steps
+                taken, is_sound = self._loop.taken(wanted)
+                self._count(taken, is_sound)
             for motor in motors:
                 motor.has_run(begin)
-            if not is_sound:
-                return done
-            if taken < wanted:
-                for motor in motors:
-                    motor.check()
+            done += taken
+            has_failed = taken < wanted
+        if is_sound and has_failed:
+            for motor in motors:
+                motor.check()
         return done
+
+    def _count(self, taken: int, is_sound: bool) -> None:
+        """Note that steps were taken, of which the last one diverged if the state is not sound."""
+        for _ in range(taken):  # as if one by one
+            self.time += self.dt
+        if taken:
+            self.state.are_loads_old = True
+            if self.watch is not None:
+                self.watch.extend(taken if is_sound else taken - 1, self.time)
 
     def _step_from_python(self, steps: int, motors: Sequence[Motor]) -> int:
         for done in range(1, steps + 1):

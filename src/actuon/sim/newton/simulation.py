@@ -42,8 +42,10 @@ class NewtonSimulation(Simulation):
             else ``"implicitfast"``.
         njmax: Most constraints in an environment, of MuJoCo Warp. Default: Newton's estimate.
         nconmax: Most contact points in an environment, of MuJoCo Warp. Default: Newton's estimate.
-        graphs: Whether steps are captured in graphs and replayed, which gives the same results in less time. True
-            promises that no other thread uses Warp meanwhile. Default: on a CPU, without other threads of Python.
+        graphs: Whether steps are captured in graphs and replayed, which gives the same results in less time. All steps
+            of a call of `step`, of motors and solver, are one graph, except where MuJoCo itself steps: no graph can
+            hold its step, so that there is one between two of them. True promises that no other thread uses Warp
+            meanwhile. Default: on a CPU, without other threads of Python.
     """
 
     engine: NewtonEngine
