@@ -373,6 +373,18 @@ def test_a_loop_that_looks_at_nothing_takes_the_same_steps(solver, monkeypatch):
     check_alike(run, eager)
 
 
+def test_steps_are_captured_by_somebody_else():
+    run, eager = Run(False, "featherstone"), Run(False, "featherstone")
+    run.simulation.step(3)
+    with wp.ScopedCapture(force_module_load=False) as capture:
+        run.simulation.step(2)
+    for _ in range(5):
+        wp.capture_launch(capture.graph)
+    eager.simulation.step(13)
+    run.step(), eager.step()
+    check_alike(run, eager)
+
+
 def test_an_interrupt_leaves_the_steps_that_were_taken(monkeypatch):
     captured, eager = Run(None), Run(False)
     captured.step(5), eager.step(5)

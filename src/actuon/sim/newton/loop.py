@@ -182,7 +182,7 @@ class WatchedLoop(StepLoop):
 
     def is_sound(self) -> bool:
         self._shown[2] = 1
-        self._look.launch()
+        self._look.run()  # at once, also in a capture
         return bool(self._shown[2])
 
     def begin(self, steps: int) -> None:
@@ -192,6 +192,8 @@ class WatchedLoop(StepLoop):
             self._left.fill_(steps)
 
     def taken(self, steps: int) -> tuple[int, bool]:
+        if self._device.is_capturing:
+            return steps, True
         return self._shown[1], bool(self._shown[2])
 
     def record(self, kernels: Sequence[MotorKernels], solve: Callable[[], None]) -> Callable[[], None]:
