@@ -332,7 +332,7 @@ def test_joints_without_an_actuator_move_as_in_plain_mujoco():
 def test_an_engine_that_keeps_its_drive_is_found_out(monkeypatch):
     with MujocoSimulation(ARM) as simulation:
         monkeypatch.setattr(simulation.engine.drives, "silence", lambda at: lambda: None)
-        with pytest.raises(ValueError, match="drive of joint 'joint2' of '/link0' is still there"):
+        with pytest.raises(ValueError, match="^joint 'joint2' of '/link0' is still driven by the engine: "):
             ArticulationActuators.from_actuators("/link0", [(pd(), "joint2")])
 
 
@@ -417,12 +417,12 @@ def test_a_robot_without_actuators_gets_an_empty_set_and_the_log_says_so(tmp_pat
     with MujocoSimulation(mujoco.MjModel.from_xml_path(str(ARM))):
         assert ArticulationActuators("/link0").actuated_dof_indices == []
     assert caplog.messages[-1].startswith(
-        "'/link0' has no actuators: no NewtonActuator prim, and no actuon.yaml next to a"
+        "no actuators found for '/link0': neither NewtonActuator prims nor an actuon.yaml next to its model. Create"
     )
     shutil.copy(ARM, tmp_path)
     with MujocoSimulation(tmp_path / "arm.xml"):
         assert ArticulationActuators("/link0").actuators == []
-    assert f"no actuon.yaml next to '{tmp_path / 'arm.xml'}'. Write a YAML with 'actuon init'" in caplog.messages[-1]
+    assert f"an actuon.yaml next to '{tmp_path / 'arm.xml'}'. Create a YAML with 'actuon init'" in caplog.messages[-1]
     assert len(caplog.messages) == 2
 
 

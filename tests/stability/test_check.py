@@ -12,6 +12,7 @@ import pytest
 
 import actuon
 from actuon import ActuatorConfig, ArticulationActuators, MujocoSimulation, PDControlConfig
+from actuon.stability.report import percent
 from tests.stability.test_stability import TWO
 from tests.support.command_line import command
 
@@ -51,7 +52,7 @@ def test_a_stable_robot(tmp_path):
     assert [row.name for row in found.rows] == ["shoulder", "elbow"]
     (robot,) = found.robots
     assert (robot.path, robot.dt) == ("/base", 0.005)
-    assert robot.share == max(row.share for row in found.rows) < 1.0 < robot.largest_dt / robot.dt
+    assert robot.usage == max(row.usage for row in found.rows) < 1.0 < robot.largest_dt / robot.dt
     table = found.table()
     assert table.splitlines()[1].split()[:2] == ["✓", "shoulder"]
     assert "✗" not in table
@@ -75,22 +76,23 @@ def test_an_unstable_robot_is_told_what_would_do(tmp_path):
     path = saved(tmp_path, {"shoulder": (50.0, 2.0), "elbow": (50.0, 5.0)})
     found = actuon.check(path)
     assert not found.stable
-    assert [row.share >= 1.0 for row in found.rows] == [False, True]
+    assert [row.usage >= 1.0 for row in found.rows] == [False, True]
     (problem,) = found.problems
     elbow = found.rows[1]
-    for part in (
-        "'/base' is unstable at dt = 5 ms",
-        f"(elbow {elbow.share:.3g})",
-        f"dt below {1e3 * found.robots[0].largest_dt:.3g} ms",
-        f"up to elbow kp {elbow.largest_kp:.3g} kd {elbow.largest_kd:.3g}",
-        f"an armature [kg·m²] of at least elbow {elbow.armature_needed:.3g}",
-        "effort_mode: implicit",
-    ):
-        assert part in problem
+    used = f"{100 * elbow.usage:.0f} %"
+    assert problem.splitlines() == [
+        f"/base: unstable at dt = 5 ms ({used} of the stability limit: elbow {used}). Fix one of:",
+        f"- dt ≤ {1e3 * found.robots[0].largest_dt:.3g} ms",
+        f"- gains: elbow kp ≤ {elbow.largest_kp:.3g}, kd ≤ {elbow.largest_kd:.3g}",
+        f"- armature: elbow ≥ {elbow.armature_needed:.3g} kg·m²",
+        "- effort_mode: implicit (implicit integration)",
+    ]
     assert found.table().endswith(f"✗ {problem}")
-    out = " ".join(command("check", path, code=1).split())
-    assert problem in out
-    assert "│ ✗ │ elbow │" in out
+    out = command("check", path, code=1)
+    assert " ".join(problem.split()) in " ".join(out.split())
+    assert used in out
+    assert "100 %: unstable" in " ".join(out.split())
+    assert "│ ✗ │ elbow " in out
     assert actuon.check(path, dt=0.5 * found.robots[0].largest_dt).stable
     command("check", path, "--dt", 0.5 * found.robots[0].largest_dt)
     assert actuon.check(tmp_path / "robot.actuon.yaml").to_json() == found.to_json()
@@ -103,21 +105,25 @@ def test_programs_get_json(tmp_path):
     assert report["file"] == str(path)
     assert report["stable"] is False
     assert report["robots"] == found["robots"]
+    for old, new in (("share", "usage"), ("share_at_start", "usage_at_start")):
+        assert report["robots"][0][old] == report["robots"][0][new]
     assert report["problems"] == found["problems"]
     assert report["warnings"] == found["warnings"]
     shoulder, elbow = report["robots"][0]["joints"]
     assert shoulder["highest_effort"] == 1.0
     assert elbow["highest_effort"] == "inf"
     assert elbow["delay_margin"] is None
+    assert elbow["share"] == elbow["usage"] > 1.0
+    assert elbow["share_alone"] == elbow["usage_alone"]
 
 
 def test_targets_out_of_range_and_limits_that_always_clip_are_said(tmp_path):
     path = saved(tmp_path, {"shoulder": (50.0, 2.0), "elbow": (5.0, 0.1)}, shoulder=3.0, elbow=0.0)
     target, sinks, nothing = actuon.check(path).warnings
     assert target == "'/base': targets outside the range of their joints: shoulder 1.5, range -1 to 1"
-    assert sinks.startswith("shoulder: holding the start pose takes 6.")
-    assert "and its limits let 3 N·m through at rest: it sinks, and is always clipped" in sinks
-    assert nothing == "elbow: its limits let no effort through at rest"
+    assert sinks.startswith("shoulder: holding the start pose needs 6.")
+    assert "but the motor delivers at most 3 N·m at rest: the joint will sag and stay saturated" in sinks
+    assert nothing == "elbow: the motor delivers no effort at rest; check its limits"
     assert "! shoulder: holding" in command("check", path)
 
 
@@ -125,7 +131,7 @@ def test_targets_out_of_range_and_limits_that_always_clip_are_said(tmp_path):
 def test_limits_of_drives_that_hardly_follow_positions_are_found(gains, tmp_path):
     found = actuon.check(saved(tmp_path, {"shoulder": gains, "elbow": gains}, shoulder=40.0, elbow=30.0))
     assert [(row.lowest_effort, row.highest_effort) for row in found.rows] == [(-40.0, 40.0), (-30.0, 30.0)]
-    assert not [text for text in found.warnings if "no effort" in text]
+    assert not [text for text in found.warnings if "delivers no effort" in text]
 
 
 def test_gravity_in_other_poses_is_said():
@@ -133,7 +139,7 @@ def test_gravity_in_other_poses_is_said():
         pairs = [(ActuatorConfig(PDControlConfig(600.0, 50.0), clamping=_limit(20.0)), "joint2")]
         with ArticulationActuators.from_actuators("link0", pairs) as actuators:
             (warning,) = actuon.check(actuators).warnings
-    assert warning.startswith("joint2: gravity takes up to 3")
+    assert warning.startswith("joint2: holding some poses needs up to 3")
 
 
 def test_robots_that_have_actuators_are_checked_as_they_are():
@@ -148,7 +154,7 @@ def test_robots_that_have_actuators_are_checked_as_they_are():
         second = actuon.check(actuators)
         np.testing.assert_array_equal(simulation.save_state().engine, before)
     assert (first.rows[0].kp, second.rows[0].kp) == (pytest.approx(1.0), pytest.approx(3.0))
-    assert second.rows[0].share > first.rows[0].share
+    assert second.rows[0].usage > first.rows[0].usage
 
 
 def test_implicit_groups_are_the_engines_own():
@@ -181,11 +187,29 @@ def test_actuators_of_choice_in_the_place_of_those_of_the_file():
 
 def test_a_robot_without_actuators(tmp_path, complaint):
     shutil.copy(ASSETS / "arm.xml", tmp_path / "arm.xml")
-    with pytest.raises(actuon.RobotFileError, match=r"'/link0' has no actuators: .* no actuon.yaml next to"):
+    with pytest.raises(
+        actuon.RobotFileError, match="no actuators found for '/link0': neither NewtonActuator prims nor"
+    ):
         actuon.check(tmp_path / "arm.xml")
     out = command("check", tmp_path / "arm.xml")
     assert "! stability is that of the engine's own drives as explicit actuators" in out
     assert "✓ no other problems found" in out
+
+
+@pytest.mark.parametrize(
+    ("usage", "text"),
+    [
+        (0.0, "0 %"),
+        (0.0123, "1.2 %"),
+        (0.336, "34 %"),
+        (0.9999, "99 %"),
+        (1.0, "100 %"),
+        (1.7, "170 %"),
+        (1e6, "1e+08 %"),
+    ],
+)
+def test_a_usage_of_less_than_the_limit_is_below_100_percent(usage, text):
+    assert percent(usage) == text
 
 
 @pytest.mark.parametrize(

@@ -87,20 +87,20 @@ def test_a_joint_alone_has_the_share_of_the_formula(kp, kd):
     np.testing.assert_allclose(joint.inertia, INERTIA, rtol=1e-6)
     np.testing.assert_allclose(joint.stiffness_number, kp * DT**2 / INERTIA, rtol=1e-4)
     np.testing.assert_allclose(joint.damping_number, kd * DT / INERTIA, rtol=1e-4)
-    np.testing.assert_allclose(joint.share, (kd * DT + kp * DT**2 / 2) / INERTIA / 2, rtol=1e-4)
-    assert found.share == joint.share == pytest.approx(joint.share_alone)
-    assert found.is_stable == (joint.share < 1.0)
+    np.testing.assert_allclose(joint.usage, (kd * DT + kp * DT**2 / 2) / INERTIA / 2, rtol=1e-4)
+    assert found.usage == joint.usage == pytest.approx(joint.usage_alone)
+    assert found.is_stable == (joint.usage < 1.0)
     for factor, is_stable in ((0.97, True), (1.03, False)):
-        scale = factor / joint.share
+        scale = factor / joint.usage
         assert (largest_root(scale * kp, scale * kd, INERTIA, DT) < 1.0 + 1e-9) == is_stable
         assert (largest_root(kp, kd, INERTIA, factor * found.largest_dt) < 1.0 + 1e-9) == is_stable
     if kp and kd:
-        np.testing.assert_allclose([joint.largest_kp, joint.largest_kd], np.array([kp, kd]) / joint.share, rtol=1e-5)
+        np.testing.assert_allclose([joint.largest_kp, joint.largest_kd], np.array([kp, kd]) / joint.usage, rtol=1e-5)
 
 
 def test_the_light_link_of_newtons_tests_needs_a_tenth_of_the_step():
     found = study(two(), {"turn": pd(100.0, 10.0)}, poses=0)
-    assert found.share == pytest.approx(12.6, rel=0.01)
+    assert found.usage == pytest.approx(12.6, rel=0.01)
     assert 1e3 * found.largest_dt == pytest.approx(0.16, abs=0.01)
     assert found.joints[0].delay_margin is None
 
@@ -110,7 +110,7 @@ def test_damping_of_the_joint_is_implicit_and_counts_as_half_of_itself(integrato
     damping = 0.5
     found = study(two(damping, integrator), {"turn": pd(100.0, 0.3)}, poses=0)
     expected = (0.3 * DT + 100.0 * DT**2 / 2) / (INERTIA + damping * DT / 2) / 2
-    np.testing.assert_allclose(found.share, expected, rtol=1e-4)
+    np.testing.assert_allclose(found.usage, expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("ratio", [1.0, 3.0])
@@ -119,18 +119,18 @@ def test_viscous_friction_of_a_stage_counts_as_damping_of_the_joint(ratio):
     rub = actuon.FrictionEffectConfig(viscous=2.0 / ratio**2)
     chain = {"turn": pd(10.0, 0.1, transmission=actuon.GearTransmissionConfig(ratio=ratio), effects=[rub])}
     found, expected = study(two(0.1), chain, poses=0), study(two(2.0), {"turn": pd(10.0, 0.1)}, poses=0)
-    np.testing.assert_allclose(found.share, (0.1 * DT + 10.0 * DT**2 / 2) / (INERTIA + 2.0 * DT / 2) / 2, rtol=1e-4)
-    np.testing.assert_allclose(found.share, expected.share, rtol=1e-6)
+    np.testing.assert_allclose(found.usage, (0.1 * DT + 10.0 * DT**2 / 2) / (INERTIA + 2.0 * DT / 2) / 2, rtol=1e-4)
+    np.testing.assert_allclose(found.usage, expected.usage, rtol=1e-6)
     np.testing.assert_allclose(found.largest_dt, expected.largest_dt, rtol=1e-6)
 
 
 def test_under_runge_kutta_damping_must_keep_up_with_stiffness():
     """An effort that is held pushes at the end of the step as at its begin: kd > kp·h/2, or the motion grows."""
     kp = 100.0
-    assert study(two(0.0, "RK4"), {"turn": pd(kp, 0.7 * kp * DT)}, poses=0).share < 0.3
-    assert study(two(0.0, "RK4"), {"turn": pd(kp, 0.3 * kp * DT)}, poses=0).share > 1.0
+    assert study(two(0.0, "RK4"), {"turn": pd(kp, 0.7 * kp * DT)}, poses=0).usage < 0.3
+    assert study(two(0.0, "RK4"), {"turn": pd(kp, 0.3 * kp * DT)}, poses=0).usage > 1.0
     damped = study(two(0.0, "RK4"), {"turn": pd(1.0, 0.4)}, poses=0)
-    assert damped.share == pytest.approx(0.4 * DT / INERTIA / 2, rel=0.03)
+    assert damped.usage == pytest.approx(0.4 * DT / INERTIA / 2, rel=0.03)
 
 
 @pytest.mark.parametrize("delay", [1, 2, 5])
@@ -139,7 +139,7 @@ def test_a_late_joint_has_the_share_of_the_roots(delay):
     late = [actuon.DelaySensorConfig(delay=delay * DT)]
     found = study(two(), {"turn": pd(kp, kd, sensors=late)}, poses=0)
     for factor, is_stable in ((0.92, True), (1.05, False)):
-        scale = factor / found.share
+        scale = factor / found.usage
         assert (largest_root(scale * kp, scale * kd, INERTIA, DT, delay) < 1.0) == is_stable
     margin = study(two(), {"turn": pd(kp, kd)}, poses=0).joints[0].delay_margin
     steps = round(margin / DT)
@@ -151,8 +151,8 @@ def test_joints_that_nothing_couples_have_shares_of_their_own():
     turn, lift = found.joints
     assert turn.slides is False
     assert lift.slides is True
-    assert found.share == turn.share > 10.0
-    np.testing.assert_allclose(lift.share, (10.0 * DT + 100.0 * DT**2 / 2) / 0.5 / 2, rtol=1e-4)
+    assert found.usage == turn.usage > 10.0
+    np.testing.assert_allclose(lift.usage, (10.0 * DT + 100.0 * DT**2 / 2) / 0.5 / 2, rtol=1e-4)
     assert lift.armature_needed == lift.armature == 0.0
     assert (lift.largest_kp, lift.largest_kd) == (pytest.approx(100.0), pytest.approx(10.0))
 
@@ -164,11 +164,11 @@ def test_what_makes_a_robot_stable_does():
         gains = gains_of(Articulation(simulation.robots[0].path))
         with driven(simulation, gains) as actuators:
             first = stability_of(actuators.articulation, actuators.actuators)
-    assert first.share > 1.3
-    assert first.share > first.share_at_start
+    assert first.usage > 1.3
+    assert first.usage > first.usage_at_start
     lowered = {joint.name: (joint.largest_kp, joint.largest_kd) for joint in first.joints}
     assert any(lowered[name] == pytest.approx(own) for name, own in gains.items())
-    shares = []
+    usages = []
     for own, name, values in (
         (lowered, None, None),
         (gains, "armature", [joint.armature_needed for joint in first.joints]),
@@ -178,8 +178,8 @@ def test_what_makes_a_robot_stable_does():
             if name == "armature":
                 Articulation(simulation.robots[0].path).set_dof_armatures(values)
             with driven(simulation, own) as actuators:
-                shares.append(stability_of(actuators.articulation, actuators.actuators).share)
-    np.testing.assert_allclose(shares, 1.0, rtol=0.03)
+                usages.append(stability_of(actuators.articulation, actuators.actuators).usage)
+    np.testing.assert_allclose(usages, 1.0, rtol=0.03)
 
 
 def test_raising_one_joint_to_its_largest_gains_brings_the_robot_to_the_limit():
@@ -191,9 +191,9 @@ def test_raising_one_joint_to_its_largest_gains_brings_the_robot_to_the_limit():
         joint = first.joints[2]
         with driven(simulation, gains | {joint.name: (joint.largest_kp, joint.largest_kd)}) as actuators:
             raised = stability_of(actuators.articulation, actuators.actuators)
-    assert first.share < 0.3
-    np.testing.assert_allclose(raised.share, 1.0, rtol=1e-3)
-    assert max(raised.joints, key=lambda each: each.share).name == joint.name
+    assert first.usage < 0.3
+    np.testing.assert_allclose(raised.usage, 1.0, rtol=1e-3)
+    assert max(raised.joints, key=lambda each: each.usage).name == joint.name
 
 
 @pytest.mark.parametrize("name", ["arm", "quadruped"])
@@ -204,8 +204,8 @@ def test_newton_and_mujoco_agree(name):
             path = simulation.robots[0].path
             with ArticulationActuators(path, simulation=simulation) as actuators:
                 found.append(stability_of(actuators.articulation, actuators.actuators, poses=4))
-    assert found[0].share == pytest.approx(max(joint.share for joint in found[0].joints))
-    ours, theirs = (np.array([(each.inertia, each.share, each.kp, each.kd) for each in one.joints]) for one in found)
+    assert found[0].usage == pytest.approx(max(joint.usage for joint in found[0].joints))
+    ours, theirs = (np.array([(each.inertia, each.usage, each.kp, each.kd) for each in one.joints]) for one in found)
     np.testing.assert_allclose(ours, theirs, rtol=0.01)
     assert found[0].largest_dt == pytest.approx(found[1].largest_dt, rel=0.01)
 
@@ -304,10 +304,10 @@ def test_tangents_need_stiffness_below_what_their_damping_holds(integrator, kp, 
         with made as actuators:
             found = actuon.check(actuators, poses=0)
             expected = kp * DT**2 / (4 * INERTIA + 2 * DT * kd) if integrator == "implicitfast" else 0.0
-            assert found.rows[0].share == pytest.approx(expected, rel=1e-4)
+            assert found.rows[0].usage == pytest.approx(expected, rel=1e-4)
             assert found.stable == is_stable
             assert found.rows[0].is_implicit
-            assert all("as MuJoCo's discrete does" in problem for problem in found.problems)
+            assert all("as MuJoCo's discrete" in problem for problem in found.problems)
             actuators.articulation.set_dof_position_targets(0.1, dof_indices=[0])
             try:
                 simulation.step(1000)
@@ -325,5 +325,5 @@ def test_tangents_are_the_same_before_and_after_a_step(make, ending):
             simulation.step()
             after = actuon.check(actuators, poses=0)
     assert before.stable
-    assert before.robots[0].share < 0.01
-    np.testing.assert_allclose([row.share for row in before.rows], [row.share for row in after.rows], rtol=0.01)
+    assert before.robots[0].usage < 0.01
+    np.testing.assert_allclose([row.usage for row in before.rows], [row.usage for row in after.rows], rtol=0.01)

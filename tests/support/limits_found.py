@@ -86,7 +86,7 @@ def diverges(model, gains, factor, positions, kick, chain):
 
 
 def found_by_predicted(model, chain=None, pose="start", rounds=6):
-    """The largest factor on the gains with which a robot does not diverge, by the one that is predicted, and the share.
+    """The largest factor on the gains with which a robot does not diverge, by the one that is predicted, and the usage.
 
     Args:
         model: The robot.
@@ -102,11 +102,11 @@ def found_by_predicted(model, chain=None, pose="start", rounds=6):
     low, high = 0.5, 2.0
     for _ in range(rounds):
         middle = (low * high) ** 0.5
-        if diverges(model, gains, middle / result.share, result.worst_pose, KICKS[pose], chain):
+        if diverges(model, gains, middle / result.usage, result.worst_pose, KICKS[pose], chain):
             high = middle
         else:
             low = middle
-    return (low * high) ** 0.5, result.share
+    return (low * high) ** 0.5, result.usage
 
 
 def late(model, steps):
@@ -126,7 +126,7 @@ CHAINS = {
 def main(names):
     actuon.quiet()
     mujoco.set_mju_user_warning(lambda message: None)
-    print("| robot | dt [ms] | integrator | pose | share |", " | ".join(CHAINS), "|")
+    print("| robot | dt [ms] | integrator | pose | usage |", " | ".join(CHAINS), "|")
     print("|---" * (5 + len(CHAINS)) + "|")
     for name in names:
         for integrator in ("EULER", "IMPLICITFAST"):

@@ -250,10 +250,10 @@ def without_actuators(articulation: Articulation) -> RobotFileError:
     """Return the error for a robot of which `read_actuators` finds none."""
     source = articulation.simulation.source
     path = yaml_beside(source)
-    place = f"next to '{source}'" if source else "next to a model without a file"
-    yaml = f"no actuon.yaml {place}" if path is None else f"none for its joints in '{path}'"
+    beside = f"'{source}'" if source else "its model"
+    yaml = f"an actuon.yaml next to {beside}" if path is None else f"an entry for its joints in '{path}'"
     return RobotFileError(
-        f"'{articulation.paths[0]}' has no actuators: no NewtonActuator prim, and {yaml}. Write a YAML with "
+        f"no actuators found for '{articulation.paths[0]}': neither NewtonActuator prims nor {yaml}. Create a YAML with "
         "'actuon init', ",
         fix=Fix(
             "prims with add_actuator(), or use ArticulationActuators.from_actuators()",

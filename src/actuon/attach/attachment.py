@@ -24,7 +24,7 @@ from ..sim.engine import SlopesRefusedError
 from ..sim.events import refuse_copies, subscribe_weakly
 from ..sim.ids import ids_to_reset
 from ..sim.motor import MotorKernels, MotorProgram
-from ..stability.limits import shares_of
+from ..stability.limits import usages_of
 from ..typing import ArrayLike, IdsLike, PathLike
 from .batteries import battery_pool
 from .chain_set import COMPUTED, ChainSet, Places, to_change
@@ -252,7 +252,7 @@ class Attachment:
         Where the engine takes in no slopes, or a chain has none, a warning says which of those stay explicit.
         """
         chains = self._chains
-        shares = shares_of(self.articulation, chains.actuators, implicit.tolist())
+        shares = usages_of(self.articulation, chains.actuators, implicit.tolist())
         near = np.intersect1d(auto, [column for column, share in shares.items() if share > SHARE]).astype(np.int64)
         why = {
             int(column): actuator.slope_obstacle()

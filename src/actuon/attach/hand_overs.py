@@ -33,7 +33,7 @@ from ..sim import Articulation
 from ..sim.engine import PROPERTIES, EndOfStep, Tangent
 from ..sim.motor import Block, ImplicitProgram, MotorProgram, RobotCall
 from ..sim.robots import DofSet
-from ..stability.limits import shares_of
+from ..stability.limits import usages_of
 from .chain_set import COMPUTED, TANGENT_ATTRS, ChainSet, is_implicit, to_change
 from .effort_limits import Bounds, Settler, effort_limiter
 from .engine_side import FRICTION
@@ -176,8 +176,8 @@ class SilencedDrives(HandOver):
             row, column = np.argwhere(~silent)[0]
             what = drives.describe(at.subset(np.array([row]), np.array([column])))
             raise SimulationError(
-                f"the engine's own drive of {at.joint(row, column)} is still there after those of the joints to drive "
-                f"were disabled: {what}"
+                f"{at.joint(row, column)} is still driven by the engine: {what}. Disable it, or leave the joint to the "
+                "engine"
             )
 
 
@@ -441,7 +441,7 @@ class TangentEfforts(HandOver):
         """Return the share of the stability limit that the tangents use; 0 where it cannot be told."""
         columns = self.columns.tolist()
         try:
-            shares = shares_of(self._articulation, self._chains.actuators, columns)
+            shares = usages_of(self._articulation, self._chains.actuators, columns)
         except ActuonError:  # which a step will say
             return 0.0
         return max(shares[column] for column in columns)

@@ -10,12 +10,12 @@ from actuon.robot_files.problem import Problem
 
 
 def in_commands(text: str | Exception) -> str:
-    """Return an error, or the text of one, on one line, in the words of the command."""
+    """Return an error, or the text of one, in the words of the command."""
     if isinstance(text, Problem):
         text = text.command
     elif isinstance(text, ActuonError):
         text = text.in_command()
-    return " ".join(str(text).split())
+    return "\n".join(" ".join(line.split()) for line in str(text).strip().splitlines())
 
 
 def complain(text: str | Exception) -> None:

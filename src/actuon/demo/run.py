@@ -243,10 +243,10 @@ def saturation(run: Run) -> str | None:
 
     That is a joint at a limit for more than `SATURATED` of the time, or for more than `CHATTERS` where it is unstable.
     """
-    shares = {} if run.stability is None else {joint.name: joint.share for joint in run.stability.joints}
+    usages = {} if run.stability is None else {joint.name: joint.usage for joint in run.stability.joints}
     found = {}
     for name, row in summary(run).items():
-        is_unstable = shares.get(name, 0.0) >= 1.0
+        is_unstable = usages.get(name, 0.0) >= 1.0
         if row.clipped > (CHATTERS if is_unstable else SATURATED):
             found[name] = row.clipped, is_unstable
     if not found:
@@ -270,11 +270,11 @@ def lost_targets(run: Run) -> str | None:
         return None
     rows = summary(run)
     spans = np.ptp(run.data["position_target"].astype(np.float64), axis=(0, 1))
-    shares = {own.name: own.share for own in run.stability.joints}
+    usages = {own.name: own.usage for own in run.stability.joints}
     lost = []
     for joint, span in zip(run.joints, spans, strict=True):
         far = max(float(span), SLIDE if joint.slides else SWING)
-        if joint.has_targets and shares.get(joint.name, 0.0) >= 1.0 and rows[joint.name].error > far:
+        if joint.has_targets and usages.get(joint.name, 0.0) >= 1.0 and rows[joint.name].error > far:
             lost.append(joint)
     if not lost:
         return None

@@ -28,15 +28,13 @@ if TYPE_CHECKING:
     from actuon.robot_files.usd.report import JointReport
 
 _SHOWN_NAMES = 3
-_LIMIT = 2.0
-"""Of (kd·dt + kp·dt²/2)/I, for a joint alone under an explicit controller."""
 _BANDWIDTH = 2.0 * math.pi * 6.0
 """Natural frequency of suggested gains [rad/s]: arms and legs follow most motions, and no gear train does much more."""
 _DAMPING_RATIO = 0.7
 _FULL_EFFORT = 0.5
 """Distance from the target [rad or m] at which suggested gains ask for all of the effort."""
-_SHARE = 0.5
-"""Of the stability limit that suggested gains use at most."""
+_USAGE = 0.5
+"""Largest stability usage of suggested gains."""
 
 
 class StiffnessNote(str):
@@ -148,8 +146,8 @@ class OwnJoint:
         kp = math.inf if not effort else effort / _FULL_EFFORT
         inertia = kp / _BANDWIDTH**2 if self.load is None else self.load + self.armature
         frequency = min(_BANDWIDTH, math.sqrt(kp / inertia))
-        if dt is not None:  # 2ζωh + (ωh)²/2 = share of the limit, solved for ωh
-            most = _LIMIT * _SHARE
+        if dt is not None:  # 2ζωh + (ωh)²/2 = 2·usage, solved for ωh
+            most = 2.0 * _USAGE
             frequency = min(frequency, (math.sqrt(4.0 * _DAMPING_RATIO**2 + 2.0 * most) - 2.0 * _DAMPING_RATIO) / dt)
         gains = {"kp": inertia * frequency**2, "kd": 2.0 * _DAMPING_RATIO * inertia * frequency}
         return {name: float(f"{value:.2g}") for name, value in gains.items()}
@@ -211,23 +209,22 @@ class OwnDrives:
         )
 
     def too_stiff(self, gains: Mapping[str, tuple[float, float]]) -> str | None:
-        """Say which ``gains``, kp and kd by joint, overshoot by more than the error that they correct.
+        """Return a note about ``gains`` (kp and kd by joint) that are unstable under an explicit controller.
 
-        That is where (kd·dt + kp·dt²/2)/I reaches 2, for a joint alone, under a controller whose effort is computed
-        before the step and held through it.
+        For a joint alone, the stability usage is (kd·dt + kp·dt²/2)/(2·I), and unstable from 1 (100 %).
         """
-        stiff = {}
+        usages = {}
         for joint in self.joints:
             if joint.name in gains and joint.inertia is not None and self.dt is not None:
                 kp, kd = gains[joint.name]
-                stiff[joint.name] = (kd * self.dt + kp * self.dt**2 / 2) / joint.inertia
-        worst = [f"{name} {100.0 * value / _LIMIT:.0f} %" for name, value in stiff.items() if value >= _LIMIT]
+                usages[joint.name] = (kd * self.dt + kp * self.dt**2 / 2) / (2.0 * joint.inertia)
+        worst = [f"{name} {100.0 * usage:.0f} %" for name, usage in usages.items() if usage >= 1.0]
         if not worst:
             return None
         return StiffnessNote(
             f"too stiff for an explicit controller at the model's time step of {self.dt:g} s: {', '.join(worst)} of "
-            "the stability limit, (kd·dt + kp·dt²/2)/(2·inertia); must be below 100 %: lower the gains or the time "
-            "step, set effort_mode: implicit, or leave these joints to the engine's own drives"
+            "the stability limit of each joint alone, (kd·dt + kp·dt²/2)/(2·inertia); must be below 100 %: lower the "
+            "gains or the time step, set effort_mode: implicit, or leave these joints to the engine's own drives"
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""How near the actuators of a robot are to the gains at which they diverge.
+r"""Stability limit of the actuators of a robot: the gains at which it diverges, and the part of them in use.
 
 An explicit effort is computed from the state before a step and held through it. For one joint of inertia :math:`I`,
 under semi-implicit Euler with a step :math:`h`, a motion grows by the roots :math:`z` of
@@ -7,10 +7,10 @@ under semi-implicit Euler with a step :math:`h`, a motion grows by the roots :ma
 .. math:: z^2 - (2 - k_d h/I - k_p h^2/I) z + (1 - k_d h/I) = 0
 
 of which the first to leave the unit circle does so at :math:`z = -1`, where :math:`k_d h/I + k_p h^2/(2I) = 2`. For a
-robot whose engine's step is :math:`x' = A x + B \tau`, with all gains in :math:`K`, that is where the largest
-eigenvalue of the loop :math:`L = K (1 + A)^{-1} B` is 1. This eigenvalue is the *share* of the limit that the gains
-use: divided by it, they are at the limit. Chains with delay, and integrators whose first unstable root is elsewhere,
-are stepped on the linear map until the motion grows or not.
+robot whose engine's step is :math:`x' = A x + B \tau`, with all gains in :math:`K`, the same happens at a largest
+eigenvalue of 1 of the loop :math:`L = K (1 + A)^{-1} B`. This eigenvalue is the *stability usage* of the gains: 1, or
+100 %, is the limit, and gains divided by it are at the limit. Chains with delay, and integrators whose first unstable
+root is elsewhere, are stepped on the linear map to see if the motion grows.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from ..sim.step_map import StepMap, StepMaps, euler_map
 from .chain_response import ChainResponse, measure
 
 POSES = 48
-"""Number of poses to examine besides the present one."""
+"""Number of poses to examine in addition to the present one."""
 LONGEST_MARGIN = 64
 """Longest additional delay that is examined [steps]."""
 _TURN = np.pi
 """Range of a joint without stops, to each side of its present position [rad]."""
 _DISCRETE = "discrete"
-"""The integrator that takes in slopes by position, too."""
+"""The integrator that is implicit in positions as well as in velocities."""
 _ROUNDS = 60
 """Most iterations that lower gains or raise inertias until a robot is stable."""
 _CLOSE = 1.0 + 1e-6
-"""Share at which these iterations end."""
+"""Usage at which these iterations end."""
 _STEPS = 1000
-"""Length of a motion on the linear map [steps], besides eight times the memory of the chains."""
+"""Length of a motion on the linear map [steps], in addition to eight times the memory of the chains."""
 _GROWN = 1.5
 """Ratio of the energy in the last quarter of a motion to that in the third, above which the motion grows."""
 _HUGE = 1e60
@@ -51,37 +51,37 @@ _LOWEST, _HIGHEST = 2.0**-8, 2.0
 
 @dataclass(frozen=True)
 class JointStability:
-    """A joint with an actuator that gives the engine efforts, in N·m, or in N for a joint that slides."""
+    """A joint whose actuator applies efforts, in N·m, or in N for a joint that slides."""
 
     name: str
     slides: bool
     is_implicit: bool
-    """Whether the engine takes the slopes of its effort into the step; chains with delay have none."""
+    """Whether the engine integrates its effort implicitly; chains with delay are explicit."""
     inertia: float
     """Effective inertia while the other joints move freely, with armature; minimum over the poses [kg·m² or kg]."""
     kp: float
-    """Decrease of the effort for a lasting change of position, through the whole chain [N·m/rad or N/m]."""
+    """Decrease of the effort for a lasting change of position, through all stages [N·m/rad or N/m]."""
     kd: float
     """Decrease of the effort for a lasting velocity [N·m·s/rad or N·s/m]."""
     stiffness_number: float
-    """kp·dt²/I, which must be below 4 where kd is 0."""
+    """kp·dt²/I; must be below 4 if kd is 0."""
     damping_number: float
-    """kd·dt/I, which must be below 2 where kp is 0."""
-    share: float
-    """Share of the stability limit, in the worst pose, with all joints moving: below 1 is stable."""
-    share_alone: float
-    """Share of the stability limit with all other joints free of actuators."""
+    """kd·dt/I; must be below 2 if kp is 0."""
+    usage: float
+    """Part of the stability limit in use, in the worst pose, with all joints moving; unstable from 1 (100 %)."""
+    usage_alone: float
+    """Stability usage if all other joints had no actuators."""
     largest_kp: float
-    """Up to where kp and kd may be raised together, the other joints as they are; in an unstable robot, to where they
-    must be lowered, together with those of the others."""
+    """Largest stable kp if kp and kd of this joint are raised together; in an unstable robot, the value to which kp must
+    be lowered, together with the gains of the other joints."""
     largest_kd: float
-    """As largest_kp."""
+    """Like `largest_kp`, for kd."""
     delay_margin: float | None
     """Additional delay of the feedback that keeps the joint stable [s], in whole steps. None if it is unstable."""
     armature: float
     """Present armature [kg·m² or kg]."""
     armature_needed: float
-    """Armature that makes the robot stable if all joints have theirs [kg·m² or kg]; the present one if it is stable."""
+    """Minimum armature for stability, if all joints have theirs [kg·m² or kg]; the present one if it is stable."""
     lowest_effort: float
     """Lowest effort of the chain at rest."""
     highest_effort: float
@@ -94,25 +94,25 @@ class JointStability:
 
 @dataclass(frozen=True)
 class RobotStability:
-    """A robot with actuators that give the engine efforts."""
+    """Stability of a robot whose actuators apply efforts."""
 
     path: str
     dt: float
     """Time step [s]."""
-    share: float
-    """Share of the stability limit in the worst pose."""
-    share_at_start: float
-    """Share of the stability limit in the present pose."""
+    usage: float
+    """Part of the stability limit in use, in the worst pose; unstable from 1 (100 %)."""
+    usage_at_start: float
+    """Stability usage in the present pose."""
     largest_dt: float
-    """The time step at which the share is 1, in the worst pose [s]."""
+    """Time step at which the usage is 100 %, in the worst pose [s]."""
     worst_pose: np.ndarray
     """Positions of all DOFs [rad or m], shape (D,)."""
     joints: list[JointStability]
 
     @property
     def is_stable(self) -> bool:
-        """Whether it diverges in none of the poses examined."""
-        return self.share < 1.0
+        """Whether the robot is stable in all poses that were examined."""
+        return self.usage < 1.0
 
 
 def stability_of(
@@ -122,33 +122,33 @@ def stability_of(
     poses: int = POSES,
     implicit: Collection[int] = (),
 ) -> RobotStability:
-    """Compute how near the actuators are to diverging, in the first robot, free of contacts.
+    """Compute the stability usage of the actuators of the first robot, without contacts.
 
     Args:
-        articulation: The robots, with the actuators attached: the inertia of their motors counts, and the drives that
-            they disable do not.
-        actuators: Those that give the engine efforts, whose ``effort_indices`` count through robots and DOFs.
+        articulation: The robots, with the actuators attached: the inertia of their motors counts, and the engine drives
+            that they disable do not.
+        actuators: Actuators that apply efforts; their ``effort_indices`` count through robots and DOFs.
         dt: Time step [s]. Default: that of the simulation.
-        poses: Number of poses to examine within the range of the joints, besides the present one.
-        implicit: Columns of DOFs whose slopes the engine takes into its step. Default: all efforts are explicit.
+        poses: Number of poses to examine within the range of the joints, in addition to the present one.
+        implicit: Columns of DOFs whose efforts the engine integrates implicitly. Default: none.
     """
     analysis = StabilityAnalysis(articulation, actuators, implicit)
     return analysis.result(articulation.simulation.dt if dt is None else dt, poses)
 
 
-def shares_of(
+def usages_of(
     articulation: Articulation, actuators: Sequence[Actuator], implicit: Collection[int] = ()
 ) -> dict[int, float]:
-    """Return the share of the stability limit of each driven DOF, by column: the quick part of `stability_of`.
+    """Return the stability usage of each driven DOF, by column: the quick part of `stability_of`.
 
     Args:
         articulation: As for `stability_of`.
-        actuators: Those that give the engine efforts.
-        implicit: Columns of DOFs whose slopes the engine takes into its step.
+        actuators: Actuators that apply efforts.
+        implicit: Columns of DOFs whose efforts the engine integrates implicitly.
     """
     analysis = StabilityAnalysis(articulation, actuators, implicit)
-    shares = analysis.evaluate(articulation.simulation.dt, POSES).shares
-    return dict(zip(analysis.columns.tolist(), shares.tolist(), strict=True))
+    usages = analysis.evaluate(articulation.simulation.dt, POSES).usages
+    return dict(zip(analysis.columns.tolist(), usages.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -157,21 +157,21 @@ class Modes:
 
     loop: np.ndarray
     """K (1 + A)⁻¹ B, shape (d, d)."""
-    share: float
-    """Its largest eigenvalue."""
-    shares: np.ndarray
-    """Share of each joint, by its part in this mode or another one, shape (d,)."""
+    usage: float
+    """The largest eigenvalue of the loop."""
+    usages: np.ndarray
+    """Usage of each joint, by its part in this mode or another one, shape (d,)."""
 
 
 class ImplicitSlopes(NamedTuple):
-    """Which slopes of the driven DOFs the engine takes into its step, each of shape (d,)."""
+    """Masks of the driven DOFs whose stiffness and damping the engine integrates implicitly, each of shape (d,)."""
 
     damping: np.ndarray
     stiffness: np.ndarray
 
     def inertias(self, kp: np.ndarray, kd: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the inertia that these slopes add at z = -1, and the inertia at which the other slopes alone are at
-        the limit [kg·m² or kg], each of shape (d,)."""
+        """Return the inertia that implicit gains add at z = -1, and the inertia at which the explicit gains alone are
+        at the limit [kg·m² or kg], each of shape (d,)."""
         stiff, damped = np.abs(kp) * dt * dt / 4.0, np.abs(kd) * dt / 2.0
         added = self.damping * damped + self.stiffness * stiff
         return added, stiff + damped - added
@@ -179,21 +179,21 @@ class ImplicitSlopes(NamedTuple):
 
 @dataclass(frozen=True)
 class PoseResults:
-    """A robot in its poses, the first of which is the present one."""
+    """Stability of a robot in several poses, the first of which is the present one."""
 
     response: ChainResponse
     poses: list[np.ndarray]
     maps: list[StepMap]
     modes: list[Modes]
     worst: int
-    """The pose with the largest share."""
+    """The pose with the largest usage."""
     delay_factor: float
-    """Factor on shares due to delay in chains, and to integrators whose first unstable root is not at z = -1."""
+    """Factor on usages due to delay in chains, and to integrators whose first unstable root is not at z = -1."""
 
     @property
-    def shares(self) -> np.ndarray:
-        """Share of each driven joint in its worst pose, shape (d,)."""
-        return np.asarray(self.delay_factor * np.max([mode.shares for mode in self.modes], axis=0))
+    def usages(self) -> np.ndarray:
+        """Usage of each driven joint in its worst pose, shape (d,)."""
+        return np.asarray(self.delay_factor * np.max([mode.usages for mode in self.modes], axis=0))
 
 
 class StabilityAnalysis:
@@ -201,8 +201,8 @@ class StabilityAnalysis:
 
     Args:
         articulation: As for `stability_of`.
-        actuators: Those that give the engine efforts.
-        implicit: Columns of DOFs whose slopes the engine takes into its step.
+        actuators: Actuators that apply efforts.
+        implicit: Columns of DOFs whose efforts the engine integrates implicitly.
     """
 
     def __init__(self, articulation: Articulation, actuators: Sequence[Actuator], implicit: Collection[int]):
@@ -214,13 +214,13 @@ class StabilityAnalysis:
         self._implicit = np.isin(self.columns, list(implicit))
 
     def _maps(self, dt: float, response: ChainResponse) -> StepMaps:
-        """Return the engine's step maps, with the viscous friction that stages hand over at each step."""
+        """Return the engine's step maps, with the viscous friction of stages that the engine solves."""
         robots, simulation = self._robots, self._robots.simulation
         viscous = response.viscous if simulation.solves_friction(robots.at) else None
         return simulation.engine.step_maps(robots.robots[0], dt, viscous)
 
     def _slopes(self, response: ChainResponse) -> ImplicitSlopes:
-        """Return which slopes the engine takes in. Chains with delay have none."""
+        """Return the DOFs that the engine integrates implicitly; chains with delay are explicit."""
         damping = self._implicit & response.instant[self.columns]
         return ImplicitSlopes(damping, damping & (self._robots.simulation.integrator == _DISCRETE))
 
@@ -230,7 +230,7 @@ class StabilityAnalysis:
     def _delay_factor(self, step: StepMap, response: ChainResponse, dt: float) -> float:
         """Return the factor of explicit efforts."""
         explicit = ~self._slopes(response).damping
-        closed = modes_of(self._loop(step, response, dt)[np.ix_(explicit, explicit)]).share
+        closed = modes_of(self._loop(step, response, dt)[np.ix_(explicit, explicit)]).usage
         return delay_factor(step, response, self.columns[explicit], closed, dt)
 
     def evaluate(self, dt: float, poses: int) -> PoseResults:
@@ -240,25 +240,25 @@ class StabilityAnalysis:
         positions = [self._start, *self._poses(maps.free, poses)]
         steps = [maps.at(position) for position in positions]
         modes = [modes_of(self._loop(step, response, dt)) for step in steps]
-        worst = int(np.argmax([mode.share for mode in modes]))
+        worst = int(np.argmax([mode.usage for mode in modes]))
         return PoseResults(response, positions, steps, modes, worst, self._delay_factor(steps[worst], response, dt))
 
     def result(self, dt: float, poses: int) -> RobotStability:
-        """Return everything that `check` reports of a robot."""
+        """Return all values that `check` reports for a robot."""
         found = self.evaluate(dt, poses)
-        share, pose = float(found.shares.max(initial=0.0)), found.poses[found.worst]
+        usage, pose = float(found.usages.max(initial=0.0)), found.poses[found.worst]
         return RobotStability(
             path=self._robots.paths[0],
             dt=dt,
-            share=share,
-            share_at_start=float(found.delay_factor * found.modes[0].share),
-            largest_dt=self._largest_dt(dt, share, pose, found.response),
+            usage=usage,
+            usage_at_start=float(found.delay_factor * found.modes[0].usage),
+            largest_dt=self._largest_dt(dt, usage, pose, found.response),
             worst_pose=pose,
             joints=self._joints(found, dt),
         )
 
     def _poses(self, free: np.ndarray, count: int) -> np.ndarray:
-        """Return positions within the range of the joints, the same at every call, shape (count, D)."""
+        """Return repeatable random positions within the range of the joints, shape (count, D)."""
         lower, upper = (side.numpy()[0].astype(np.float64) for side in self._robots.get_dof_limits())
         silent = self._robots.simulation.engine.drives.are_silent(self._robots.at)[0]
         reach = np.where(self._robots.robots[0].slides, 0.0, _TURN)
@@ -268,16 +268,16 @@ class StabilityAnalysis:
         drawn = lower + (upper - lower) * np.random.default_rng(0).random((count, len(lower)))
         return np.where(free & silent & (lower <= upper), drawn, self._start)
 
-    def _largest_dt(self, dt: float, share: float, pose: np.ndarray, response: ChainResponse) -> float:
-        """Bisect around where a share that grows between linearly and quadratically would be 1."""
-        if not 0.0 < share < np.inf:
-            return np.inf if share == 0.0 else 0.0
-        low, high = 0.5 * min(dt / share, dt / share**0.5), 2.0 * max(dt / share, dt / share**0.5)
+    def _largest_dt(self, dt: float, usage: float, pose: np.ndarray, response: ChainResponse) -> float:
+        """Return the time step at which the usage is 1, by bisection: it grows between linearly and quadratically."""
+        if not 0.0 < usage < np.inf:
+            return np.inf if usage == 0.0 else 0.0
+        low, high = 0.5 * min(dt / usage, dt / usage**0.5), 2.0 * max(dt / usage, dt / usage**0.5)
         while high > 1.02 * low:
             middle = (low * high) ** 0.5
             there = self._response_at(middle, response)
             step = self._maps(middle, there).at(pose)
-            closed = modes_of(self._loop(step, there, middle)).share
+            closed = modes_of(self._loop(step, there, middle)).usage
             if self._delay_factor(step, there, middle) * closed < 1.0:
                 low = middle
             else:
@@ -294,7 +294,7 @@ class StabilityAnalysis:
             return response
 
     def _joints(self, found: PoseResults, dt: float) -> list[JointStability]:
-        robots, columns, response, shares = self._robots, self.columns, found.response, found.shares
+        robots, columns, response, usages = self._robots, self.columns, found.response, found.usages
         loops = [found.delay_factor * mode.loop for mode in found.modes]
         inertia = np.min([step.inertia for step in found.maps], axis=0)[columns]
         kp, kd = response.kp[columns], response.kd[columns]
@@ -304,7 +304,7 @@ class StabilityAnalysis:
         slopes = self._slopes(response)
         factors = largest_factors(loops)
         needed = armature + armature_to_add(loops, slopes.inertias(kp, kd, dt)[1])
-        margins = delay_margins(response, columns, shares, slopes, inertia, dt)
+        margins = delay_margins(response, columns, usages, slopes, inertia, dt)
         bounds = engine.drives.joint_range(at)
         lowest, highest = response.lowest[columns], response.highest[columns]
         if bounds is not None:
@@ -321,8 +321,8 @@ class StabilityAnalysis:
                 kd=float(kd[i]),
                 stiffness_number=float(kp[i] * dt**2 / inertia[i]),
                 damping_number=float(kd[i] * dt / inertia[i]),
-                share=float(shares[i]),
-                share_alone=float(max(loop[i, i] for loop in loops)),
+                usage=float(usages[i]),
+                usage_alone=float(max(loop[i, i] for loop in loops)),
                 largest_kp=float(kp[i] * factors[i]) if kp[i] else 0.0,
                 largest_kd=float(kd[i] * factors[i]) if kd[i] else 0.0,
                 delay_margin=margins[i],
@@ -354,19 +354,19 @@ def modes_of(loop: np.ndarray) -> Modes:
     """Return the eigenvalues of a loop, and the joints that take part in them.
 
     A joint's part is the product of its entries in the left and the right eigenvector. The joint with the largest part
-    has the share of the mode, the others less in proportion to their parts.
+    gets the usage of the mode, the others less, in proportion to their parts.
     """
     if not loop.size:
         return Modes(loop, 0.0, np.zeros(0))
     values, vectors = np.linalg.eig(loop)
     parts = np.abs(vectors * np.linalg.pinv(vectors).T)
     parts /= np.maximum(parts.max(axis=0), 1e-300)
-    shares = np.maximum(np.diag(loop), (parts * np.maximum(values.real, 0.0)).max(axis=1))
-    return Modes(loop, float(max(values.real.max(), 0.0)), np.maximum(shares, 0.0))
+    usages = np.maximum(np.diag(loop), (parts * np.maximum(values.real, 0.0)).max(axis=1))
+    return Modes(loop, float(max(values.real.max(), 0.0)), np.maximum(usages, 0.0))
 
 
 def delay_factor(step: StepMap, response: ChainResponse, columns: np.ndarray, closed: float, dt: float) -> float:
-    """Return the factor by which the share exceeds ``closed``, the share at z = -1 of chains without delay."""
+    """Return the factor by which the usage exceeds ``closed``, the usage at z = -1 of chains without delay."""
     if closed == 0.0:
         return 1.0
     kp, kd = response.kp[columns], response.kd[columns]
@@ -380,20 +380,20 @@ def delay_factor(step: StepMap, response: ChainResponse, columns: np.ndarray, cl
 def largest_factors(loops: list[np.ndarray]) -> np.ndarray:
     """Return the factors by which the gains of each joint may be multiplied, in all poses, shape (d,).
 
-    With the other joints as they are, by the inverse of 1 - L: its entry of a joint is 1/(1 - r), where r is the loop
+    Uses the inverse of 1 - L, with the other joints unchanged: its entry of a joint is 1/(1 - r), where r is the loop
     of the joint itself and through the others. In an unstable robot, all gains are lowered until it is stable.
     """
     d = len(loops[0])
-    if max(modes_of(loop).share for loop in loops) < 1.0:
+    if max(modes_of(loop).usage for loop in loops) < 1.0:
         own = [1.0 - 1.0 / np.diag(np.linalg.inv(np.eye(d) - loop)) for loop in loops]
         most = np.maximum(np.max(own, axis=0), 0.0) if d else np.zeros(0)
         return np.divide(1.0, most, out=np.full(d, np.inf), where=most > 0.0)
     factors = np.ones(d)
     for _ in range(_ROUNDS):
         modes = [modes_of(factors[:, None] * loop) for loop in loops]
-        if max(mode.share for mode in modes) <= _CLOSE:
+        if max(mode.usage for mode in modes) <= _CLOSE:
             break
-        factors /= np.maximum(1.0, np.max([mode.shares for mode in modes], axis=0))
+        factors /= np.maximum(1.0, np.max([mode.usages for mode in modes], axis=0))
     return factors
 
 
@@ -406,36 +406,36 @@ def armature_to_add(loops: list[np.ndarray], limit_inertia: np.ndarray) -> np.nd
     added = np.zeros(len(limit_inertia))
     driven = limit_inertia > 0.0
     for _ in range(_ROUNDS):
-        shares = np.zeros(len(limit_inertia))
+        usages = np.zeros(len(limit_inertia))
         for loop in loops:
             mobility = loop[np.ix_(driven, driven)] / limit_inertia[driven, None]
             eased = limit_inertia[driven, None] * np.linalg.inv(np.linalg.inv(mobility) + np.diag(added[driven]))
-            shares[driven] = np.maximum(shares[driven], modes_of(eased).shares)
-        if shares.max(initial=0.0) <= _CLOSE:
+            usages[driven] = np.maximum(usages[driven], modes_of(eased).usages)
+        if usages.max(initial=0.0) <= _CLOSE:
             break
-        added += limit_inertia * np.maximum(0.0, 1.0 - 1.0 / np.maximum(shares, 1.0))
+        added += limit_inertia * np.maximum(0.0, 1.0 - 1.0 / np.maximum(usages, 1.0))
     return added
 
 
 def delay_margins(
     response: ChainResponse,
     columns: np.ndarray,
-    shares: np.ndarray,
+    usages: np.ndarray,
     slopes: ImplicitSlopes,
     felt: np.ndarray,
     dt: float,
 ) -> list[float | None]:
-    """Return the additional delay that the feedback of each joint may have [s]: on an inertia that alone has the same
-    share.
+    """Return the additional feedback delay with which each joint stays stable [s].
 
-    With any additional delay, an effort whose slopes the engine takes in becomes an explicit one.
+    Each joint is examined alone, on the inertia that leads to its usage. Any additional delay makes an implicit effort
+    explicit.
     """
     d = len(columns)
     if not d:
         return []
     kp, kd = response.kp[columns], response.kd[columns]
     added, explicit = slopes.inertias(kp, kd, dt)
-    inertia = np.divide(explicit, shares, out=felt + added, where=shares > 0.0) - added
+    inertia = np.divide(explicit, usages, out=felt + added, where=usages > 0.0) - added
     alone = euler_map(np.diag(1.0 / np.maximum(inertia, 1e-12)), np.zeros(d), np.arange(d), dt)
     taps = response.stiffness[:, :, columns], response.damping[:, :, columns]
     own = ChainResponse(*taps, response.lowest[columns], response.highest[columns])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check`: whether a robot's actuators are stable at a time step, and what makes them stable."""
+"""`check`: stability of a robot's actuators at a time step, with fixes if they are unstable."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ROBOT_FORMATS = (*MUJOCO_FORMATS, *USD_FORMATS)
 SHORTEST_DT, LONGEST_DT = 1e-7, 1.0
 """Range of time steps that are accepted [s]."""
 _SHOWN = 4
-"""Most joints that a sentence names."""
+"""Most joints to name in one line."""
 
 COLUMNS = (
     "",
@@ -44,7 +44,7 @@ COLUMNS = (
     "kd",
     "kp·dt²/I",
     "kd·dt/I",
-    "share",
+    "usage",
     "largest kp",
     "largest kd",
     "delay margin",
@@ -52,10 +52,13 @@ COLUMNS = (
 )
 """Column titles of `CheckResult.cells`."""
 UNITS = (
-    "inertia and armature in kg·m², kp in N·m/rad, kd in N·m·s/rad; of joints that slide kg, N/m and N·s/m; share: of "
-    "the stability limit, in the worst pose; armature → what would do"
+    "inertia and armature in kg·m², kp in N·m/rad, kd in N·m·s/rad; of joints that slide kg, N/m and N·s/m; usage: of "
+    "the stability limit in the worst pose, 100 %: unstable; armature → minimum for stability"
 )
 """Units of the columns."""
+
+_OLD_KEYS = {"usage": "share", "usage_alone": "share_alone", "usage_at_start": "share_at_start"}
+"""Former keys of `CheckResult.to_json`, written next to the present ones for one version."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +68,16 @@ class CheckResult:
     robots: list[RobotStability]
     """One entry for each kind of robot."""
     warnings: list[str]
-    """Findings other than instability: targets out of range, limits that always clip."""
+    """Findings other than instability: targets out of range, joints that sag."""
 
     @property
     def rows(self) -> list[JointStability]:
-        """Joints of all robots whose actuator gives the engine efforts."""
+        """Joints of all robots whose actuators apply efforts."""
         return [joint for robot in self.robots for joint in robot.joints]
 
     @property
     def stable(self) -> bool:
-        """Whether no robot diverges, in any of the poses examined."""
+        """Whether all robots are stable in all poses that were examined."""
         return all(robot.is_stable for robot in self.robots)
 
     @property
@@ -83,7 +86,7 @@ class CheckResult:
         return [advice(robot) for robot in self.robots if not robot.is_stable]
 
     def cells(self) -> list[tuple[str, ...]]:
-        """Return a row of text for each joint, as `COLUMNS`."""
+        """Return a row of text for each joint, with the columns `COLUMNS`."""
         return [_cells(joint, robot.dt) for robot in self.robots for joint in robot.joints]
 
     def table(self) -> str:
@@ -102,7 +105,7 @@ class CheckResult:
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """Return the result as JSON. Infinity is the text "inf"; what does not apply is null."""
+        """Return the result as JSON. Infinity is the text "inf"; values that do not apply are null."""
         robots = [dataclasses.asdict(robot) for robot in self.robots]
         found = {"stable": self.stable, "problems": self.problems, "warnings": self.warnings, "robots": robots}
         return json.dumps(_plain(found), indent=2)
@@ -116,20 +119,20 @@ def check(
     poses: int = POSES,
     allow_unsafe_torch_checkpoints: bool = False,
 ) -> CheckResult:
-    """Compute how near actuators are to diverging, from the engine's own step and the chains themselves.
+    """Compute the stability usage of actuators from the engine's step and the response of the motor models.
 
     Args:
-        robot: A robot's file with actuators in or beside it: ``.xml``, ``.urdf`` and ``.mjb`` are read by MuJoCo, USD
-            by Newton; or its ``actuon.yaml``, beside it. Or `ArticulationActuators` or `ActuatorGroups` on robots.
+        robot: A robot's file with actuators in it or next to it: ``.xml``, ``.urdf`` and ``.mjb`` are read by MuJoCo,
+            USD by Newton. Or the ``actuon.yaml`` next to a robot, or `ArticulationActuators` or `ActuatorGroups`.
         dt: Time step [s]. Default: that of the file, or of the simulation.
-        actuators: Pairs of an actuator and the name of the DOF that it drives, in place of those of the file.
-        poses: Number of poses to examine within the range of the joints, besides the present one.
+        actuators: Pairs of an actuator and the name of the DOF that it drives, instead of those of the file.
+        poses: Number of poses to examine within the range of the joints, in addition to the present one.
         allow_unsafe_torch_checkpoints: As for `ArticulationActuators`.
 
     Raises:
         RobotFileError: The file cannot be read, or has no actuators.
         ParameterError: ``dt`` or ``poses`` is out of range.
-        SimulationError: A chain gives an effort that is not finite, as with a gain of NaN.
+        SimulationError: An effort is not finite, for example because a gain is NaN.
     """
     check_dt("dt", dt)
     if isinstance(poses, bool) or not isinstance(poses, (int, np.integer)) or poses < 0:
@@ -179,7 +182,7 @@ def _attached(
 
 
 def given_actuators(attachment: Attachment) -> list[Actuator]:
-    """Return the actuators whose efforts the engine gets, without groups that are the engine's own drives."""
+    """Return the actuators that apply efforts, without groups that are the engine's own drives."""
     models = getattr(attachment, "groups", None)
     if models is None:
         return attachment.actuators
@@ -188,7 +191,7 @@ def given_actuators(attachment: Attachment) -> list[Actuator]:
 
 
 def robot_file(path: Path) -> Path:
-    """Return the file of the robot itself: the one given, or the one next to its YAML.
+    """Return the robot file: ``path``, or the robot next to it if it is a YAML.
 
     Raises:
         RobotFileError: There is no such file.
@@ -224,7 +227,7 @@ def _opened(path: Path, dt: float | None) -> Iterator[Simulation]:
 
 
 def _matters_here(record: logging.LogRecord) -> bool:
-    """Filter out messages that do not matter where nothing is stepped."""
+    """Filter out messages that do not matter if nothing is stepped."""
     return record.msg != INTEGRATOR_CHANGED
 
 
@@ -234,7 +237,7 @@ def _kinds_of(simulation: Simulation) -> list[Articulation]:
 
 
 def stability_on(attachment: Attachment, dt: float | None = None, poses: int = POSES) -> RobotStability:
-    """Compute how near actuators on robots are to diverging."""
+    """Compute the stability usage of actuators on robots."""
     robots, actuators = attachment.articulation, given_actuators(attachment)
     implicit = {
         int(index) % robots.num_dofs
@@ -250,69 +253,73 @@ def _result(attached: Sequence[Attachment], dt: float | None, poses: int) -> Che
     for each in attached:
         found = stability_on(each, dt, poses)
         robots.append(found)
-        warnings += [*_targets_out_of_range(each.articulation), *_always_clipped(found)]
+        warnings += [*_targets_out_of_range(each.articulation), *_sagging(found)]
     return CheckResult(robots, warnings)
+
+
+def percent(usage: float) -> str:
+    """Return a stability usage in %. A stable one is at most 99 %."""
+    value = 100.0 * usage if usage >= 1.0 else min(100.0 * usage, 99.0)
+    return f"{value:.0f} %" if 10.0 <= value < 1e6 else f"{value:.2g} %"
 
 
 def summary_line(robot: RobotStability) -> str:
     """Return the stability of a robot in one line."""
-    worst = max(robot.joints, key=lambda joint: joint.share)
+    worst = max(robot.joints, key=lambda joint: joint.usage)
     sign = "✓" if robot.is_stable else "✗"
-    largest = "any dt" if math.isinf(robot.largest_dt) else f"dt up to {_milliseconds(robot.largest_dt)}"
+    largest = "at any dt" if math.isinf(robot.largest_dt) else f"for dt ≤ {_milliseconds(robot.largest_dt)}"
     return (
-        f"{sign} {robot.path}: {worst.name} uses {_number(robot.share)} of the stability limit at dt = "
-        f"{_milliseconds(robot.dt)}; stable with {largest}"
+        f"{sign} {robot.path}: {worst.name} uses {percent(robot.usage)} of the stability limit at dt = "
+        f"{_milliseconds(robot.dt)}; stable {largest}"
     )
 
 
 def advice(robot: RobotStability) -> str:
-    """Return what makes an unstable robot stable, as a sentence."""
-    unstable = sorted((joint for joint in robot.joints if joint.share >= 1.0), key=lambda joint: -joint.share)
-    where = ""
-    if robot.share_at_start < 1.0:
-        where = f" in some poses, and {_number(robot.share_at_start)} where it stands now"
-    names = _some([f"{joint.name} {_number(joint.share)}" for joint in unstable])
+    """Return the ways to make an unstable robot stable, one per line."""
+    unstable = sorted((joint for joint in robot.joints if joint.usage >= 1.0), key=lambda joint: -joint.usage)
+    where = f" in some poses, {percent(robot.usage_at_start)} in the present one" if robot.usage_at_start < 1.0 else ""
+    names = _some([f"{joint.name} {percent(joint.usage)}" for joint in unstable])
     return (
-        f"'{robot.path}' is unstable at dt = {_milliseconds(robot.dt)}, so that it diverges, or chatters within its "
-        f"limits: its gains use {_number(robot.share)} of the stability limit{where} ({names}). "
-        + _remedies(robot, unstable)
+        f"{robot.path}: unstable at dt = {_milliseconds(robot.dt)} ({percent(robot.usage)} of the stability limit{where}: "
+        f"{names}). {_fixes(robot, unstable)}"
     )
 
 
 def why_diverged(robot: RobotStability, joint: str | None) -> str:
-    """Return whether the gains explain that a joint diverged, and what to do, as a sentence."""
+    """Return whether the gains explain that a joint diverged, and what to do."""
     found = next((each for each in robot.joints if each.name == joint), None)
-    own = robot.share if found is None else found.share
+    own = robot.usage if found is None else found.usage
     whose = "its gains use" if found is None else f"the gains of {joint} use"
-    share = f"{whose} {_number(own)} of the stability limit at dt = {_milliseconds(robot.dt)}"
+    used = f"{whose} {percent(own)} of the stability limit at dt = {_milliseconds(robot.dt)}"
     if robot.is_stable:
         return (
-            f"{share}, so the time step is not why: look for targets and efforts that jump, and for contacts that push"
+            f"{used}, so the time step is not the cause: look for targets and efforts that jump, and for contacts "
+            "that push"
         )
-    unstable = [each for each in robot.joints if each.share >= 1.0]
-    return f"{share}. {_remedies(robot, [found] if found in unstable else unstable)}"
+    unstable = [each for each in robot.joints if each.usage >= 1.0]
+    return f"{used}. {_fixes(robot, [found] if found in unstable else unstable)}"
 
 
-def _remedies(robot: RobotStability, unstable: list[JointStability]) -> str:
-    lowered = _some([f"{joint.name} {_gains(joint)}" for joint in unstable])
-    unit = "kg" if unstable and all(joint.slides for joint in unstable) else "kg·m²"
-    inertias = _some([f"{joint.name} {_number(joint.armature_needed)}" for joint in unstable])
-    taken_in = "effort_mode: implicit, in which the engine takes the slopes of the actuators into its step"
+def _fixes(robot: RobotStability, unstable: list[JointStability]) -> str:
+    lowered = [f"{joint.name} kp ≤ {_number(joint.largest_kp)}, kd ≤ {_number(joint.largest_kd)}" for joint in unstable]
+    inertias = [
+        f"{joint.name} ≥ {_number(joint.armature_needed)} {'kg' if joint.slides else 'kg·m²'}" for joint in unstable
+    ]
+    implicit = "effort_mode: implicit (implicit integration)"
     if unstable and all(joint.is_implicit for joint in unstable):
-        taken_in = "an integrator that takes in slopes by position too, as MuJoCo's discrete does"
-    return (
-        f"One of these makes it stable: dt below {_milliseconds(robot.largest_dt)}; lower gains, up to {lowered}; an "
-        f"armature [{unit}] of at least {inertias}; or {taken_in}"
+        implicit = "integrator: implicit in positions as well as in velocities, as MuJoCo's discrete"
+    fixes = (
+        f"dt ≤ {_milliseconds(robot.largest_dt)}",
+        f"gains: {_some(lowered, '; ')}",
+        f"armature: {_some(inertias)}",
+        implicit,
     )
+    return "\n- ".join(("Fix one of:", *fixes))
 
 
-def _gains(joint: JointStability) -> str:
-    return f"kp {_number(joint.largest_kp)} kd {_number(joint.largest_kd)}"
-
-
-def _some(texts: list[str]) -> str:
+def _some(texts: list[str], between: str = ", ") -> str:
     more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return ", ".join(texts[:_SHOWN]) + more
+    return between.join(texts[:_SHOWN]) + more
 
 
 def _targets_out_of_range(robots: Articulation) -> list[str]:
@@ -327,24 +334,24 @@ def _targets_out_of_range(robots: Articulation) -> list[str]:
     return [f"'{robots.paths[0]}': targets outside the range of their joints: {_some(named)}"]
 
 
-def _always_clipped(robot: RobotStability) -> list[str]:
+def _sagging(robot: RobotStability) -> list[str]:
     found = []
     for joint in robot.joints:
         unit = "N" if joint.slides else "N·m"
         most = max(-joint.lowest_effort, joint.highest_effort)
         if most <= 0.0:
-            found.append(f"{joint.name}: its limits let no effort through at rest")
+            found.append(f"{joint.name}: the motor delivers no effort at rest; check its limits")
         elif joint.hold_effort is not None and not joint.lowest_effort <= joint.hold_effort <= joint.highest_effort:
             need = f"{_number(abs(joint.hold_effort))} {unit}"
             found.append(
-                f"{joint.name}: holding the start pose takes {need}, and its limits let {_number(most)} {unit} through "
-                "at rest: it sinks, and is always clipped"
+                f"{joint.name}: holding the start pose needs {need}, but the motor delivers at most {_number(most)} "
+                f"{unit} at rest: the joint will sag and stay saturated"
             )
         elif joint.largest_hold_effort is not None and joint.largest_hold_effort > most:
             need = f"{_number(joint.largest_hold_effort)} {unit}"
             found.append(
-                f"{joint.name}: gravity takes up to {need} in some poses, and its limits let {_number(most)} {unit} "
-                "through at rest: it sinks there"
+                f"{joint.name}: holding some poses needs up to {need}, but the motor delivers at most "
+                f"{_number(most)} {unit} at rest: the joint will sag there"
             )
     return found
 
@@ -355,10 +362,10 @@ def _cells(joint: JointStability, dt: float) -> tuple[str, ...]:
         margin = f"> {margin}"
     needed = joint.armature_needed > joint.armature
     armature = _number(joint.armature) + (f" → {_number(joint.armature_needed)}" if needed else "")
-    numbers = (joint.inertia, joint.kp, joint.kd, joint.stiffness_number, joint.damping_number, joint.share)
+    numbers = (joint.inertia, joint.kp, joint.kd, joint.stiffness_number, joint.damping_number)
     largest = (joint.largest_kp, joint.largest_kd)
-    sign = "✓" if joint.share < 1.0 else "✗"
-    return (sign, joint.name, *map(_number, numbers), *map(_number, largest), margin, armature)
+    sign = "✓" if joint.usage < 1.0 else "✗"
+    return (sign, joint.name, *map(_number, numbers), percent(joint.usage), *map(_number, largest), margin, armature)
 
 
 def _number(value: float) -> str:
@@ -372,7 +379,8 @@ def _milliseconds(seconds: float) -> str:
 def _plain(value: Any) -> Any:
     """Return a value that JSON can hold."""
     if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
+        old = {_OLD_KEYS[key]: entry for key, entry in value.items() if key in _OLD_KEYS}
+        return {key: _plain(entry) for key, entry in (value | old).items()}
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, (list, tuple)):

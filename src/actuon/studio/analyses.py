@@ -31,10 +31,10 @@ class Analyses:
         self._source, self._background = source, background
         self._requested: tuple[str, int] = "", -1
         self._envelope: tuple[str, Envelope | None] = "", None
-        self.shares: Mapping[str, float] = {}
-        """Share of the stability limit that each joint uses, in the worst pose; from 1 on it diverges."""
-        self.shares_version = -1
-        """Version of the values that ``shares`` belong to."""
+        self.usages: Mapping[str, float] = {}
+        """Stability usage of each joint, in the worst pose; unstable from 1 (100 %)."""
+        self.usages_version = -1
+        """Version of the values that ``usages`` belong to."""
         self.error = ""
         """Why the last computation failed."""
 
@@ -66,19 +66,19 @@ class Analyses:
         if version != before:
             self._background.submit(
                 "stability",
-                _shares,
+                _usages,
                 self._source,
                 dict(configs),
                 mode,
-                done=functools.partial(self._set_shares, version),
+                done=functools.partial(self._set_usages, version),
                 failed=self._fail,
             )
 
     def _set_envelope(self, joint: str, found: Envelope | None) -> None:
         self._envelope = joint, found
 
-    def _set_shares(self, version: int, shares: dict[str, float]) -> None:
-        self.shares, self.shares_version, self.error = shares, version, ""
+    def _set_usages(self, version: int, usages: dict[str, float]) -> None:
+        self.usages, self.usages_version, self.error = usages, version, ""
 
     def _fail(self, error: str) -> None:
         self.error = error
@@ -102,7 +102,7 @@ def _robot_of(source: RobotSource) -> StudioRobot:
     return StudioRobot(source)
 
 
-def _shares(source: RobotSource, configs: dict[str, ActuatorConfig], mode: str, tell: Tell) -> dict[str, float]:
+def _usages(source: RobotSource, configs: dict[str, ActuatorConfig], mode: str, tell: Tell) -> dict[str, float]:
     robot = _robot_of(source)
     robot.set_all(configs, mode)
-    return {joint.name: joint.share for joint in stability_on(robot.actuators, poses=_POSES).joints}
+    return {joint.name: joint.usage for joint in stability_on(robot.actuators, poses=_POSES).joints}

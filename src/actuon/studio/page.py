@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from ..charts import GREY, RED, Chart
 from ..robot_source import find_source
+from ..stability.report import percent
 from ..typing import PathLike
 from .analyses import Analyses
 from .background import Background
@@ -180,10 +181,10 @@ class Studio:
         kept = f"{pace.real_time:.2f} × real time, load {100.0 * pace.load:.0f} %"
         state = "paused" if session.is_paused else "stopped" if session.problem else kept
         rows = {"time": f"{session.time:.1f} s", "pace": state}
-        share = analyses.shares.get(joint)
-        if share is not None:
-            stale = " …" if analyses.shares_version != session.values_version else ""
-            rows["stability limit"] = f"{100.0 * share:.0f} % used{' (unstable)' if share >= 1.0 else ''}{stale}"
+        usage = analyses.usages.get(joint)
+        if usage is not None:
+            stale = " …" if analyses.usages_version != session.values_version else ""
+            rows["stability limit"] = f"{percent(usage)} used{' (unstable)' if usage >= 1.0 else ''}{stale}"
         shares = self._window(joint).clipped_shares()
         clipped = [f"{100.0 * each:.0f} % by {name.removeprefix('Clamping')}" for name, each in shares.items()]
         rows["clipped"] = ", ".join(clipped) or f"not in the last {SECONDS:g} s"
