@@ -196,6 +196,23 @@ def test_a_robot_without_actuators(tmp_path, complaint):
     assert "✓ no other problems found" in out
 
 
+def test_joints_without_gains_get_suggestions_and_no_verdict(tmp_path):
+    path = saved(tmp_path, {"shoulder": (0.0, 0.0), "elbow": (5.0, 0.1)}, shoulder=40.0)
+    out = command("check", path, code=1)
+    shoulder, elbow = ([cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line)
+    assert shoulder[:2] + shoulder[5:-1] == ["—", "shoulder", *["—"] * 6]
+    assert elbow[:2] == ["✓", "elbow"]
+    kp, kd = (float(cell.removeprefix("0 → ")) for cell in shoulder[3:5])
+    assert 0.0 < kd < kp <= 80.0  # which reach the limit at 0.5 rad
+    assert f"- kp {kp:g}, kd {kd:g}: shoulder" in out
+    found = json.loads(command("check", path, "--json", code=1))
+    assert found["suggested"]["shoulder"] == {"kp": kp, "kd": kd}
+    saved(tmp_path, {"shoulder": (kp, kd), "elbow": (5.0, 0.1)}, shoulder=40.0)
+    assert actuon.check(path).stable
+    saved(tmp_path, {"shoulder": (0.0, 0.0), "elbow": (0.0, 0.0)})
+    assert "— /base: no joint has gains, so there is no stability limit" in command("check", path, code=1)
+
+
 @pytest.mark.parametrize(
     ("usage", "text"),
     [

@@ -253,8 +253,8 @@ def without_actuators(articulation: Articulation) -> RobotFileError:
     beside = f"'{source}'" if source else "its model"
     yaml = f"an actuon.yaml next to {beside}" if path is None else f"an entry for its joints in '{path}'"
     return RobotFileError(
-        f"no actuators found for '{articulation.paths[0]}': neither NewtonActuator prims nor {yaml}. Create a YAML with "
-        "'actuon init', ",
+        f"no actuators found for '{articulation.paths[0]}': neither NewtonActuator prims nor {yaml}. Create a YAML "
+        "with 'actuon init', ",
         fix=Fix(
             "prims with add_actuator(), or use ArticulationActuators.from_actuators()",
             "or a USD file with 'actuon author'",

@@ -163,7 +163,7 @@ def print_stability(console: Console, robot: Path, result: CheckResult) -> None:
     for column in table.columns:
         column.overflow = "fold"
     for cells in result.cells():
-        table.add_row(*map(escape, cells), style=None if cells[0] == "✓" else "red")
+        table.add_row(*map(escape, cells), style="red" if cells[0] == "✗" else None)
     console.print(table)
     console.print(UNITS, highlight=False)
     for each in result.robots:

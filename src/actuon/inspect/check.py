@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the robot of a file is stable, as far as it can be simulated."""
+"""Stability of the robot of a file."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from actuon.errors import ActuonError, RobotFileError
@@ -20,23 +21,23 @@ from .report import YamlReport, actuators_of
 
 @dataclass(frozen=True)
 class Stability:
-    """What was found about a file's robot."""
+    """Stability of a file's robot, with problems and notes."""
 
     result: CheckResult | None
-    """None where it could not be looked at."""
+    """None if it could not be computed."""
     problems: list[str]
-    """What is unstable."""
+    """Fixes for each unstable robot."""
     notes: list[str]
-    """What else to know."""
+    """Warnings, and reasons why stability was not checked."""
 
 
 def check_stability(source: RobotSource, dt: float | None, report: Report | YamlReport) -> Stability:
-    """Simulate a robot as far as it takes to know how near its actuators are to diverging.
+    """Compute the stability of a robot. Nothing is simulated.
 
     Args:
         source: The robot, or its YAML.
         dt: Time step [s]. Default: that of the file.
-        report: What the file says, which is not wrong.
+        report: Report on the file, without problems.
     """
     notes = [note for note in getattr(report, "notes", []) if not isinstance(note, StiffnessNote)]
     own = None
@@ -62,6 +63,7 @@ def check_stability(source: RobotSource, dt: float | None, report: Report | Yaml
     if source.root is not None:
         chosen = [each for each in result.robots if f"{each.path}/".startswith(f"{source.root.rstrip('/')}/")]
         result = CheckResult(chosen or result.robots, result.warnings)
+    result = dataclasses.replace(result, suggested=getattr(report, "suggested", {}))
     notes += result.warnings
     if own is None or source.actuators is not None:
         return Stability(result, result.problems, notes)

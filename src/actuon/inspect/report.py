@@ -230,7 +230,7 @@ def problems_of(report: Report | YamlReport) -> list[str]:
 
 
 def without_gains(report: Report | YamlReport) -> list[str]:
-    """Name controllers that were left without gains, in one sentence; empty if there are none."""
+    """Return a problem that names the controllers without gains, with suggestions; empty if all have gains."""
     named = (
         [(entry.name, entry.chain) for entry in report.entries]
         if isinstance(report, YamlReport)
@@ -245,8 +245,13 @@ def without_gains(report: Report | YamlReport) -> list[str]:
     if not idle:
         return []
     suggested = report.suggested if isinstance(report, RobotReport) else {}
-    hints = [f"{name} kp {gains['kp']:g}, kd {gains['kd']:g}" for name in idle if (gains := suggested.get(name))]
-    start = f". To start from, by inertia and limits: {'; '.join(hints)}" if hints else ""
+    alike: dict[str, list[str]] = {}
+    for name in idle:
+        gains = suggested.get(name)
+        if gains is not None:
+            alike.setdefault(f"kp {gains['kp']:g}, kd {gains['kd']:g}", []).append(name)
+    hints = [f"\n- {gains}: {', '.join(names)}" for gains, names in alike.items()]
+    start = f". Gains to start from, by inertia and limits:{''.join(hints)}" if hints else ""
     return [f"kp and kd are 0: these joints will not track targets: {', '.join(idle)}{start}"]
 
 

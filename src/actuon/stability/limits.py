@@ -72,8 +72,8 @@ class JointStability:
     usage_alone: float
     """Stability usage if all other joints had no actuators."""
     largest_kp: float
-    """Largest stable kp if kp and kd of this joint are raised together; in an unstable robot, the value to which kp must
-    be lowered, together with the gains of the other joints."""
+    """Largest stable kp if kp and kd of this joint are raised together; in an unstable robot, the value to which kp
+    must be lowered, together with the gains of the other joints."""
     largest_kd: float
     """Like `largest_kp`, for kd."""
     delay_margin: float | None
@@ -89,7 +89,12 @@ class JointStability:
     hold_effort: float | None
     """Effort that holds the joint in the start pose. None for a free base."""
     largest_hold_effort: float | None
-    """Largest magnitude of it over all poses. None for a free base."""
+    """Largest magnitude of `hold_effort` over all poses. None for a free base."""
+
+    @property
+    def has_gains(self) -> bool:
+        """Whether the effort depends on position or velocity."""
+        return self.kp != 0.0 or self.kd != 0.0
 
 
 @dataclass(frozen=True)

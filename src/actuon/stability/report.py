@@ -9,8 +9,8 @@ import json
 import logging
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,12 @@ COLUMNS = (
 """Column titles of `CheckResult.cells`."""
 UNITS = (
     "inertia and armature in kg·m², kp in N·m/rad, kd in N·m·s/rad; of joints that slide kg, N/m and N·s/m; usage: of "
-    "the stability limit in the worst pose, 100 %: unstable; armature → minimum for stability"
+    "the stability limit in the worst pose, 100 %: unstable; kp, kd → suggested; armature → minimum for stability"
 )
 """Units of the columns."""
+
+ABSENT = "—"
+"""Cell of a value that does not apply, and sign of a joint without gains."""
 
 _OLD_KEYS = {"usage": "share", "usage_alone": "share_alone", "usage_at_start": "share_at_start"}
 """Former keys of `CheckResult.to_json`, written next to the present ones for one version."""
@@ -69,6 +72,8 @@ class CheckResult:
     """One entry for each kind of robot."""
     warnings: list[str]
     """Findings other than instability: targets out of range, joints that sag."""
+    suggested: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Gains to start from, ``kp`` and ``kd``, by joint; shown for joints without gains."""
 
     @property
     def rows(self) -> list[JointStability]:
@@ -87,7 +92,11 @@ class CheckResult:
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return a row of text for each joint, with the columns `COLUMNS`."""
-        return [_cells(joint, robot.dt) for robot in self.robots for joint in robot.joints]
+        return [
+            _cells(joint, robot.dt) if joint.has_gains else _cells_without_gains(joint, self.suggested.get(joint.name))
+            for robot in self.robots
+            for joint in robot.joints
+        ]
 
     def table(self) -> str:
         """Return the result as text."""
@@ -108,7 +117,7 @@ class CheckResult:
         """Return the result as JSON. Infinity is the text "inf"; values that do not apply are null."""
         robots = [dataclasses.asdict(robot) for robot in self.robots]
         found = {"stable": self.stable, "problems": self.problems, "warnings": self.warnings, "robots": robots}
-        return json.dumps(_plain(found), indent=2)
+        return json.dumps(_plain(found | {"suggested": self.suggested}), indent=2)
 
 
 def check(
@@ -266,6 +275,8 @@ def percent(usage: float) -> str:
 def summary_line(robot: RobotStability) -> str:
     """Return the stability of a robot in one line."""
     worst = max(robot.joints, key=lambda joint: joint.usage)
+    if not any(joint.has_gains for joint in robot.joints):
+        return f"{ABSENT} {robot.path}: no joint has gains, so there is no stability limit"
     sign = "✓" if robot.is_stable else "✗"
     largest = "at any dt" if math.isinf(robot.largest_dt) else f"for dt ≤ {_milliseconds(robot.largest_dt)}"
     return (
@@ -280,8 +291,8 @@ def advice(robot: RobotStability) -> str:
     where = f" in some poses, {percent(robot.usage_at_start)} in the present one" if robot.usage_at_start < 1.0 else ""
     names = _some([f"{joint.name} {percent(joint.usage)}" for joint in unstable])
     return (
-        f"{robot.path}: unstable at dt = {_milliseconds(robot.dt)} ({percent(robot.usage)} of the stability limit{where}: "
-        f"{names}). {_fixes(robot, unstable)}"
+        f"{robot.path}: unstable at dt = {_milliseconds(robot.dt)} ({percent(robot.usage)} of the stability limit"
+        f"{where}: {names}). {_fixes(robot, unstable)}"
     )
 
 
@@ -366,6 +377,13 @@ def _cells(joint: JointStability, dt: float) -> tuple[str, ...]:
     largest = (joint.largest_kp, joint.largest_kd)
     sign = "✓" if joint.usage < 1.0 else "✗"
     return (sign, joint.name, *map(_number, numbers), percent(joint.usage), *map(_number, largest), margin, armature)
+
+
+def _cells_without_gains(joint: JointStability, suggested: Mapping[str, float] | None) -> tuple[str, ...]:
+    """Return a row with the suggested gains."""
+    gains = ["0" if suggested is None else f"0 → {_number(suggested[name])}" for name in ("kp", "kd")]
+    absent = [ABSENT] * (len(COLUMNS) - 6)
+    return (ABSENT, joint.name, _number(joint.inertia), *gains, *absent, _number(joint.armature))
 
 
 def _number(value: float) -> str:
