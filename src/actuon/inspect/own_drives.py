@@ -134,13 +134,18 @@ class OwnJoint:
     through_tendon: bool = False
     """Whether it is moved through a tendon."""
 
-    def suggested_gains(self, dt: float | None) -> dict[str, float] | None:
-        """Return a ``kp`` and ``kd`` to start from; None if the file gives neither an inertia nor an effort limit.
+    def suggested_gains(self, dt: float | None, effort: float | None = None) -> dict[str, float] | None:
+        """Return a ``kp`` and ``kd`` to start from; None if there is neither an inertia nor an effort limit.
 
         A bandwidth of 6 Hz, or less if the effort limit is reached within 0.5 rad, or if the gains would use more than
         half of the stability limit at the time step.
+
+        Args:
+            dt: Time step [s].
+            effort: Largest effort of the motor [N·m or N]. Default: that of the robot's file.
         """
-        effort = None if self.drive is None or self.drive.effort is None else self.drive.effort.value
+        if effort is None and self.drive is not None and self.drive.effort is not None:
+            effort = self.drive.effort.value
         if self.load is None and not effort:
             return None
         kp = math.inf if not effort else effort / _FULL_EFFORT

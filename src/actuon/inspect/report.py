@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from actuon.actuator.config import ActuatorConfig
+from actuon.actuator.trials import Conditions, at_rest, is_coupled
 from actuon.components.controllers.pd import PDControlConfig
 from actuon.declare.registry import class_of
 from actuon.errors import ActuonError, RobotFileError, located
@@ -185,12 +187,14 @@ def _with_yaml(found: OwnDrives, beside: Path, allow_torch: bool) -> RobotReport
     problems: list[str] = []
     gains = {}
     without_gear = []
+    limits: dict[str, float | None] = {}
     for entry in load_actuators(beside, allow_torch):
         try:
             ((_, matched),) = match_joints([entry], names)
         except ActuonError as error:
             problems.append(Problem.of(error, f"{beside.name}: "))
             continue
+        limits |= dict.fromkeys(matched, _limit_without_gains(entry.actuator))
         for own in (joint for joint in found.joints if joint.name in matched):
             joint = joints[own.path]
             joint.actuators.append(f"{beside.name}: {entry.name}")
@@ -205,11 +209,19 @@ def _with_yaml(found: OwnDrives, beside: Path, allow_torch: bool) -> RobotReport
                 gains[own.name] = (controller.kp, controller.kd)
     notes = [found.too_stiff(gains), found.geared(without_gear)]
     said = [note for note in notes if note]
-    return RobotReport(list(joints.values()), problems, said, str(beside), _suggested(found))
+    return RobotReport(list(joints.values()), problems, said, str(beside), _suggested(found, limits))
 
 
-def _suggested(found: OwnDrives) -> dict[str, dict[str, float]]:
-    gains = {joint.name: joint.suggested_gains(found.dt) for joint in found.joints}
+def _limit_without_gains(config: ActuatorConfig) -> float | None:
+    """Return the largest effort at rest of a motor whose gains are 0; None for others, or without a limit."""
+    pd = config.controller
+    if not isinstance(pd, PDControlConfig) or pd.kp or pd.kd or is_coupled(config):
+        return None
+    return at_rest(config, Conditions())
+
+
+def _suggested(found: OwnDrives, limits: Mapping[str, float | None]) -> dict[str, dict[str, float]]:
+    gains = {joint.name: joint.suggested_gains(found.dt, limits.get(joint.name)) for joint in found.joints}
     return {name: own for name, own in gains.items() if own is not None}
 
 
@@ -221,7 +233,7 @@ def _as_init(found: OwnDrives) -> RobotReport:
         for own in group.joints:
             stages = [(part, class_of(part)) for part in group.drives[0].config.stages]  # type: ignore[arg-type]
             joints[own.path].chain = tuple(part_of(part, cls, sources, own.slides) for part, cls in stages)  # type: ignore[arg-type]
-    return RobotReport(list(joints.values()), [], found.all_notes(), suggested=_suggested(found))
+    return RobotReport(list(joints.values()), [], found.all_notes(), suggested=_suggested(found, {}))
 
 
 def problems_of(report: Report | YamlReport) -> list[str]:
