@@ -86,7 +86,7 @@ def test_an_envelope_starts_and_ends_where_both_ends_are_printed():
     became = {use.figure: use.became for use in sheet.table()}
     assert became["no_load_speed"] == "voltage.torque_constant"
     assert became["stall_torque"] == "voltage.resistance"
-    assert became["kt"] == became["resistance"] == "compared with the others"
+    assert became["kt"] == became["resistance"] == "cross-check only"
 
 
 def test_names_are_found_however_they_are_spelled():
@@ -155,7 +155,7 @@ actuators:
         ("{gear_ratio: 9.0}", "actuators.legs.motor: needs the 'name' of a motor, or 'at'"),
         ("{name: ak80-9, torque: 9.0}", "actuators.legs.motor: MotorDatasheet: 'torque' can be stall_torque"),
         ("{name: ak80-9, kt: 0.2}", "actuators.legs.motor: MotorDatasheet: kt is 0.2 N·m/A"),
-        ("{name: ak80-9, 7: 0.2}", "actuators.legs.motor: got the key 7; must be the name of a figure"),
+        ("{name: ak80-9, 7: 0.2}", "actuators.legs.motor: got the key 7; must be the name of a value"),
         ("{name: ak80-9, kt: {a: 1}}", "actuators.legs.motor: MotorDatasheet.kt: got "),
         ("{at: joint, driving_curve: 7}", "actuators.legs.motor: MotorDatasheet.driving_curve: got 7"),
         ("{at: {peak_torque: [1]}, peak_torque: 7}", "actuators.legs.motor: MotorDatasheet.at: got "),

@@ -77,7 +77,7 @@ def test_electrical_figures_make_a_voltage_limit():
     assert voltage == actuon.VoltageClampingConfig(kt, 0.16, 48.0, 22.0 / 9.0 / kt)
     assert uses(sheet)["peak_torque"] == "voltage.max_current"
     assert uses(sheet)["no_load_speed_rpm"] == "voltage.torque_constant"
-    assert uses(sheet)["rated_torque"] == uses(sheet)["kt"] == "compared with the others"
+    assert uses(sheet)["rated_torque"] == uses(sheet)["kt"] == "cross-check only"
     by_current = sheet.replaced(peak_torque=None, peak_current=28.0)
     assert by_current.stages()[1] == actuon.VoltageClampingConfig(kt, 0.16, 48.0, 28.0)
     by_kt = sheet.replaced(no_load_speed=None)
@@ -121,7 +121,7 @@ def test_curves_make_a_polygon():
     gear, polygon = sheet.stages()
     assert gear == actuon.GearTransmissionConfig(ratio=1.0, reflected_inertia=0.01)
     assert polygon == actuon.TorqueSpeedClampingConfig.symmetric(driving, braking)
-    with pytest.raises(actuon.ParameterError, match="got driving_curve and peak_torque; the curve says it"):
+    with pytest.raises(actuon.ParameterError, match="got driving_curve and peak_torque, which the curve contains"):
         sheet.replaced("joint", peak_torque=70.0)
 
 
@@ -182,7 +182,7 @@ def test_an_editor_and_the_docs_know_every_figure():
 CONTRADICTIONS = [
     (
         dict(kt=0.123),
-        "kt is 0.123 N·m/A at the motor, and must be 1/kv, 0.09549 N·m/A: they differ by 22%, and may by 10%",
+        "kt is 0.123 N·m/A at the motor, and must be 1/kv, 0.09549 N·m/A: they differ by 22%; at most 10% is allowed",
     ),
     (dict(no_load_speed_rpm=700.0), "no_load_speed is .* must be kv·supply_voltage"),
     (
@@ -208,7 +208,7 @@ def test_contradicting_figures_are_refused_with_both_values(change, message):
 def test_another_voltage_needs_the_figures_at_that_voltage():
     servo = actuon.MotorDatasheet("joint", **SERVO)
     with pytest.raises(
-        actuon.ParameterError, match="stall_torque was taken at a supply_voltage of 12 V, and is kept at 14.8"
+        actuon.ParameterError, match="stall_torque is for a supply_voltage of 12 V, and would be kept at 14.8"
     ):
         servo.replaced(supply_voltage=14.8)
     other = servo.replaced(supply_voltage=14.8, stall_torque=7.3, no_load_speed_rpm=78.0, stall_current=5.2)
@@ -220,7 +220,7 @@ def test_another_voltage_needs_the_figures_at_that_voltage():
 def test_how_much_figures_may_differ_can_be_said():
     figures = DRIVE | {"kt": 0.123, "no_load_speed_rpm": None}
     assert actuon.MotorDatasheet(DRIVE_AT, tolerance=0.3, **figures).stages()[1].torque_constant == 0.123
-    with pytest.raises(actuon.ParameterError, match="differ by 1%, and may by 0%"):
+    with pytest.raises(actuon.ParameterError, match="differ by 1%; at most 0% is allowed"):
         actuon.MotorDatasheet(DRIVE_AT, tolerance=0.0, **DRIVE)
     with pytest.raises(actuon.ParameterError, match="tolerance: got 2.0; must be ≥ 0 and < 1"):
         actuon.MotorDatasheet(DRIVE_AT, tolerance=2.0, **DRIVE)
@@ -231,7 +231,7 @@ def test_how_much_figures_may_differ_can_be_said():
     [
         ("joint", dict(torque=5.0), "'torque' can be stall_torque, peak_torque, rated_torque; say which"),
         ("joint", dict(speed=5.0), "'speed' can be no_load_speed, rated_speed, max_speed; say which"),
-        ("joint", dict(peek_torque=5.0), "unknown figure 'peek_torque'; .*Did you mean 'peak_torque'"),
+        ("joint", dict(peek_torque=5.0), "unknown value 'peek_torque'; .*Did you mean 'peak_torque'"),
         ("joint", dict(peak_torque=-5.0), "MotorDatasheet.peak_torque: got -5.0; must be finite and > 0"),
         ("joint", dict(peak_torque=math.nan), "peak_torque: got nan"),
         ("joint", dict(peak_torque=[1.0, 2.0]), "must be one number"),
@@ -242,22 +242,26 @@ def test_how_much_figures_may_differ_can_be_said():
             "gear_efficiency: got 1.2; must be finite and > 0 and ≤ 1",
         ),
         ("joint", dict(peak_torque=5.0, gear_ratio=0.0), "gear_ratio: got 0.0; must be finite and > 0"),
-        (7, dict(peak_torque=5.0), "at: got 7; must be 'joint', behind the gear, or 'motor'"),
-        ("output", dict(peak_torque=5.0), "at: got 'output'; must be 'joint', behind the gear, or 'motor'"),
+        (7, dict(peak_torque=5.0), "at: got 7; must be 'joint' .output of the gear. or 'motor'"),
+        ("output", dict(peak_torque=5.0), "at: got 'output'; must be 'joint' .output of the gear. or 'motor'"),
         ("motor", dict(peak_torque=5.0), "peak_torque needs gear_ratio, which is 1 for a direct drive"),
         ("joint", dict(peak_torque=5.0, rotor_inertia=1e-5), "rotor_inertia needs gear_ratio"),
-        ({}, dict(peak_torque=5.0), "does not say where peak_torque was taken"),
-        ({"peak_torqe": "joint", "peak_torque": "joint"}, dict(peak_torque=5.0), "at: unknown figure 'peak_torqe'"),
-        ({7: "joint", "peak_torque": "joint"}, dict(peak_torque=5.0), "at: unknown figure '7'"),
+        ({}, dict(peak_torque=5.0), "the side of peak_torque is missing"),
+        ({"peak_torqe": "joint", "peak_torque": "joint"}, dict(peak_torque=5.0), "at: unknown value 'peak_torqe'"),
+        ({7: "joint", "peak_torque": "joint"}, dict(peak_torque=5.0), "at: unknown value '7'"),
         (
             {"rotor_inertia": "joint", "peak_torque": "joint"},
             dict(peak_torque=5.0, rotor_inertia=1e-5, gear_ratio=2.0),
             "at: got rotor_inertia, .* Inertia of the rotor, at the motor",
         ),
         ("joint", dict(driving_curve=[(0.0, [1.0, 2.0])]), "driving_curve: got .* must be pairs"),
-        ("joint", dict(peak_torque=5.0, peak_torque_kgcm=50.0), "is given as peak_torque too; must be once"),
-        ("joint", dict(max_speed=5.0), "nothing gives a largest torque; needs peak_torque, stall_torque"),
-        ("joint", dict(peak_torque=5.0, no_load_speed=30.0), "nothing says where that begins: give stall_torque"),
+        ("joint", dict(peak_torque=5.0, peak_torque_kgcm=50.0), "is also given as peak_torque; must be given once"),
+        ("joint", dict(max_speed=5.0), "the largest torque is unknown; needs peak_torque, stall_torque"),
+        (
+            "joint",
+            dict(peak_torque=5.0, no_load_speed=30.0),
+            "no_load_speed alone does not define a torque-speed line; also give stall_torque",
+        ),
         ("joint", dict(braking_curve=[(0.0, 1.0)], peak_torque=1.0), "braking_curve needs driving_curve"),
         ("joint", dict(driving_curve=[(0.0, -1.0)]), "driving_curve: got .* speeds in rising order"),
         ("joint", dict(peak_torque=5.0, winding_time_constant=20.0), "winding_time_constant is for the heat"),
@@ -273,4 +277,7 @@ def test_a_sheet_shows_what_it_holds():
     assert eval(repr(sheet), {"MotorDatasheet": actuon.MotorDatasheet}) == sheet
     assert sheet.replaced(peak_torque=np.float32(20.0)) != sheet
     assert [use.figure for use in sheet.table()] == list(DRIVE)
-    assert all(use.became and use.how for use in sheet.table())
+    assert all(use.became and bool(use.how) >= use.is_used for use in sheet.table())
+    checked = [use.figure for use in sheet.table() if not use.is_used]
+    assert {use.became for use in sheet.table() if use.figure in checked} == {"cross-check only"}
+    assert "kt" in checked and "resistance_mohm" not in checked

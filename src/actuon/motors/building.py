@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build stages from the figures of a data sheet, and record the use of each figure."""
+"""Build stages from the values of a data sheet, and record the use of each."""
 
 from __future__ import annotations
 
@@ -38,40 +38,42 @@ _THROUGH_GEAR = {
     "curve": "; at the motor speeds × and torques ÷ gear_ratio",
 }
 _UNUSED = "not used"
-_CHECKED = "compared with the others"
+_CHECKED = "cross-check only"
 
 
 @dataclass(frozen=True)
 class FigureUse:
-    """Use of one figure of a data sheet."""
+    """Use of one value of a data sheet."""
 
     figure: str
-    """Name, as it was given."""
+    """Name of the value, in the unit of the data sheet."""
     value: float | tuple[tuple[float, float], ...]
     """A number, or a curve of pairs."""
     unit: str
     at: str
-    """``"joint"``, ``"motor"``, or empty for figures that are the same on both sides."""
+    """``"joint"``, ``"motor"``, or empty for values that are the same on both sides."""
     became: str
-    """Parameter that it became, such as ``"dc_motor.saturation_effort"``, or a note that it is not used."""
+    """Parameter that it became, such as ``"dc_motor.saturation_effort"``, or ``"cross-check only"`` or ``"not used"``."""
     how: str
-    """Value of the parameter, and its formula."""
+    """Value of the parameter, and its formula; or the reason why it is not used, if there is a particular one."""
+    is_used: bool
+    """Whether it became a parameter of a stage. Tables show the others last."""
 
 
 @dataclass
 class _Build:
-    """Stages so far, and the use of each figure."""
+    """Stages so far, and the use of each value."""
 
     values: Mapping[str, Any]
     tolerance: float
     stages: list[Config] = field(default_factory=list)
-    uses: dict[str, tuple[str, str]] = field(default_factory=dict)
+    uses: dict[str, tuple[str, str, bool]] = field(default_factory=dict)
 
     def has(self, *names: str) -> bool:
         return all(name in self.values for name in names)
 
-    def use(self, name: str, became: str, how: str) -> None:
-        self.uses.setdefault(name, (became, how))
+    def use(self, name: str, became: str, how: str, is_used: bool = True) -> None:
+        self.uses.setdefault(name, (became, how, is_used))
 
     def gear(self) -> None:
         v = self.values
@@ -90,11 +92,11 @@ class _Build:
         for name, value in inertia.items():
             armature = value * v["gear_ratio"] ** 2 if name == "rotor_inertia" else value
             self.use(name, f"gear.{name}", f"the engine's armature is {armature:.4g} kg·m²")
-        self.use("rotor_inertia", _UNUSED, "reflected_inertia has it and the gear's")
+        self.use("rotor_inertia", _UNUSED, "reflected_inertia includes it", is_used=False)
 
     @property
     def constant(self) -> str:
-        """Name of the figure that gives the torque constant."""
+        """Name of the value that determines the torque constant."""
         return "kt" if self.has("kt") else "kv"
 
     def printed_constant(self) -> float | None:
@@ -124,7 +126,7 @@ class _Build:
         return float(v["resistance"])
 
     def peak(self) -> float | None:
-        """Return the largest torque that the drive allows; None if it is unknown."""
+        """Return the largest torque that the motor controller allows; None if it is unknown."""
         kt = self.torque_constant()
         if self.has("peak_torque"):
             return float(self.values["peak_torque"])
@@ -142,9 +144,8 @@ class _Build:
             self.line(kt, peak)
         elif self.has("no_load_speed"):
             raise ParameterError(
-                "MotorDatasheet: no_load_speed is the end of a falling line, and nothing says where that begins: give "
-                "stall_torque, or resistance and supply_voltage with kt or kv; where the vendor means the largest "
-                "speed allowed, give it as max_speed"
+                "MotorDatasheet: no_load_speed alone does not define a torque-speed line; also give stall_torque, or "
+                "resistance and supply_voltage with kt or kv. If it is a speed limit, use max_speed"
             )
         else:
             self.flat(peak)
@@ -160,7 +161,7 @@ class _Build:
             return max(torque for curve in ("driving_curve", "braking_curve") for _, torque in v.get(curve, ()))
         stall = self.stall()
         if stall is None:
-            raise ParameterError(f"MotorDatasheet: nothing gives a largest torque; needs {_TORQUES}")
+            raise ParameterError(f"MotorDatasheet: the largest torque is unknown; needs {_TORQUES}")
         return stall
 
     def stall(self) -> float | None:
@@ -181,7 +182,7 @@ class _Build:
         said = [n for n in ("stall_torque", "peak_torque", "no_load_speed", "max_speed") if self.has(n)]
         if said:
             raise ParameterError(
-                f"MotorDatasheet: got driving_curve and {said[0]}; the curve says it: leave out {said[0]}"
+                f"MotorDatasheet: got driving_curve and {said[0]}, which the curve contains; leave out {said[0]}"
             )
         driving, braking = self.values["driving_curve"], self.values.get("braking_curve")
         self.stages.append(TorqueSpeedClampingConfig.symmetric(driving, braking))
@@ -196,10 +197,10 @@ class _Build:
             VoltageClampingConfig(torque_constant=kt, resistance=resistance, bus_voltage=v["supply_voltage"], **current)
         )
         if self.has("no_load_speed"):
-            self.use(self.constant, _CHECKED, "no_load_speed gives the torque constant")
+            self.use(self.constant, _CHECKED, "the torque constant follows from no_load_speed", is_used=False)
             self.use("no_load_speed", "voltage.torque_constant", f"{kt:.4g} N·m/A, supply_voltage/no_load_speed")
         if self.has("stall_torque"):
-            self.use("resistance", _CHECKED, "stall_torque gives the resistance")
+            self.use("resistance", _CHECKED, "the resistance follows from stall_torque", is_used=False)
             how = "torque_constant·supply_voltage/stall_torque"
             self.use("stall_torque", "voltage.resistance", f"{resistance:.4g} Ω, {how}")
         self.use(self.constant, "voltage.torque_constant", f"{kt:.4g} N·m/A{'' if self.has('kt') else ', 1/kv'}")
@@ -229,12 +230,13 @@ class _Build:
         if not self.has("max_speed"):
             self.stages.append(MaxEffortClampingConfig(most))
         self.use_peak(peak, became, lambda torque: f"{torque:.4g} N·m")
-        self.use("stall_torque", became if peak is None else _CHECKED, f"{most:.4g} N·m")
+        is_peak = peak is None
+        self.use("stall_torque", became if is_peak else _CHECKED, f"{most:.4g} N·m" if is_peak else "", is_peak)
 
     def speed(self, most: float) -> None:
         fastest, no_load = self.values["max_speed"], self.values.get("no_load_speed", math.inf)
         if fastest >= no_load:
-            self.use("max_speed", _UNUSED, "the no-load speed is not above it")
+            self.use("max_speed", _UNUSED, "the no-load speed is not above it", is_used=False)
             return
         self.stages.append(TorqueSpeedClampingConfig.symmetric([(0.0, most), (fastest, most), (fastest, 0.0)]))
         self.use("max_speed", "torque_speed.speeds", f"{fastest:.4g} rad/s; beyond it the motor only brakes")
@@ -256,7 +258,7 @@ class _Build:
         missing += ["kt or kv"] if kt is None else []
         if missing:
             raise ParameterError(
-                f"MotorDatasheet: {given[0]} is for the heat of the motor, which needs {missing[0]} too"
+                f"MotorDatasheet: {given[0]} is for the heat of the motor, which also needs {missing[0]}"
             )
         hottest = v["max_winding_temperature"]
         config = HeatClampingConfig(
@@ -283,15 +285,15 @@ class _Build:
 def build(
     values: Mapping[str, Any], given: Mapping[str, tuple[str, Any, str, str]], tolerance: float
 ) -> tuple[tuple[Config, ...], tuple[FigureUse, ...]]:
-    """Return the stages of a motor, and the use of each of its figures.
+    """Return the stages of a motor, and the use of each of its values.
 
     Args:
-        values: Figures in SI units, at the motor; at the joint where there is no gear.
-        given: Name, value, unit and side of each as it was given.
-        tolerance: How much figures may differ from what others give, as a share.
+        values: Values in SI units, on the motor side; on the joint side if there is no gear.
+        given: Name, value, unit and side of each, in the units of the data sheet.
+        tolerance: Largest relative difference between a value and the one that others imply.
 
     Raises:
-        ParameterError: A figure that is needed is missing.
+        ParameterError: A required value is missing.
     """
     made = _Build(values, tolerance)
     made.gear()
@@ -301,9 +303,9 @@ def build(
     known = compared(values)
     table = []
     for figure, (name, value, unit, side) in given.items():
-        why = "heat needs it, with thermal figures" if figure == "rated_torque" else "no stage depends on it"
-        became, how = made.uses.get(figure, (_CHECKED if figure in known else _UNUSED, why))
-        if side == "joint" and "gear_ratio" in values and figure in made.uses:
+        why = "used by the heat stage, with thermal values" if figure == "rated_torque" else ""
+        became, how, is_used = made.uses.get(figure, (_CHECKED if figure in known else _UNUSED, why, False))
+        if side == "joint" and "gear_ratio" in values and is_used:
             how += _THROUGH_GEAR[FIGURES[figure].kind]
-        table.append(FigureUse(name, value, unit, side, became, how))
+        table.append(FigureUse(name, value, unit, side, became, how, is_used))
     return tuple(made.stages), tuple(table)

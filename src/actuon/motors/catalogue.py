@@ -27,9 +27,9 @@ class CatalogueMotor:
     """Robots that have it."""
     datasheet: MotorDatasheet
     sources: Mapping[str, str]
-    """Source of each figure, by name."""
+    """Source of each value, by name."""
     notes: tuple[str, ...]
-    """Further statements of the sources, and figures that were left out."""
+    """Further statements of the sources, and values that were left out."""
 
 
 @functools.cache
@@ -57,7 +57,7 @@ def find_motor(name: str) -> CatalogueMotor:
     """Return the motor of a name. Case, spaces, ``-``, ``_`` and ``.`` are ignored.
 
     Raises:
-        ParameterError: There is none; the message has near names.
+        ParameterError: The name is unknown; the message lists similar ones.
     """
     if not isinstance(name, str):
         raise ParameterError(f"got {shown(name)}; must be the name of a motor")
@@ -75,11 +75,11 @@ def motor_of(motor: object) -> MotorDatasheet:
     """Return the data sheet for ``motor:`` in a file.
 
     Args:
-        motor: A name; or a mapping with a ``name`` and figures that replace those of the catalogue; or one with ``at``
-            and figures of its own.
+        motor: A name; or a mapping with a ``name`` and values that replace those of the catalogue; or a mapping with
+            ``at`` and values.
 
     Raises:
-        ParameterError: There is no such motor, or its figures are wrong.
+        ParameterError: There is no such motor, or its values are wrong.
     """
     if not isinstance(motor, Mapping):
         return find_motor(motor).datasheet  # type: ignore[arg-type]  # refuses what is not a name
@@ -87,9 +87,9 @@ def motor_of(motor: object) -> MotorDatasheet:
     name, at = given.pop("name", None), given.pop("at", None)
     wrong = [key for key in given if not isinstance(key, str)]
     if wrong:
-        raise ParameterError(f"got the key {shown(wrong[0])}; must be the name of a figure")
+        raise ParameterError(f"got the key {shown(wrong[0])}; must be the name of a value")
     if name is not None:
         return find_motor(name).datasheet.replaced(at, **given)
     if not isinstance(at, (str, Mapping)):
-        raise ParameterError("needs the 'name' of a motor, or 'at', joint or motor, and figures")
+        raise ParameterError("needs the 'name' of a motor, or 'at' (joint or motor) and values")
     return MotorDatasheet(at, **given)  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`MotorDatasheet`: a motor by the figures that its vendor prints, as stages of an actuator."""
+"""`MotorDatasheet`: the printed values of a motor, and the stages that follow from them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .figures import FIGURES, SIDES, SPELLINGS, Figures, Side, spelling
 from .relations import check_relations
 
 _BY_VOLTAGE = ("stall_torque", "no_load_speed", "stall_current", "driving_curve", "braking_curve")
-"""Figures that depend on the supply voltage."""
+"""Values that depend on the supply voltage."""
 
 
 @dataclass(frozen=True)
 class _PrintedFigure:
-    """Figure as it was given."""
+    """A value in the unit of the data sheet."""
 
     name: str
     value: object
@@ -36,20 +36,19 @@ class _PrintedFigure:
 
 
 class MotorDatasheet:
-    """Figures of a motor, as its vendor prints them. They must not contradict each other.
+    """Values of a motor as its vendor prints them. They must not contradict each other.
 
-    Figures are in SI units, or in the unit that their name ends with: ``no_load_speed_rpm``, ``stall_torque_kgcm``.
-    Each can be left out; if one is needed, the error names the alternatives.
+    Values are in SI units, or in the unit that their name ends with: ``no_load_speed_rpm``, ``stall_torque_kgcm``.
+    All are optional; if one is required, the error names the alternatives.
 
     Args:
-        at: Where torques, speeds and their constants were taken: ``"joint"``, behind the gear, or ``"motor"``, before
-            it; or which of them is where, by name.
-        tolerance: How much figures may differ from what others give, as a share.
-        figures: The figures by name, see `FIGURES`.
+        at: Side of the gear for which torques, speeds and their constants are printed: ``"joint"`` (output) or
+            ``"motor"`` (input); or a mapping from name to side.
+        tolerance: Largest relative difference between a value and the one that others imply.
+        figures: The values by name, see `FIGURES`.
 
     Raises:
-        ParameterError: A figure is unknown, out of range, given twice or contradicts others; or it is not said where it
-            was taken.
+        ParameterError: A value is unknown, out of range, passed twice or contradicts others; or its side is missing.
     """
 
     def __init__(
@@ -60,8 +59,8 @@ class MotorDatasheet:
         self.tolerance = float(tolerance)
         if at is None:
             raise ParameterError(
-                "MotorDatasheet: needs at, the side that the figures are printed for: 'joint', behind the gear, or "
-                "'motor', or where each figure is"
+                "MotorDatasheet: needs at, the side of the gear that the values are printed for: 'joint' (output) or "
+                "'motor' (input), or the side of each value"
             )
         _check_at(at)
         self._at: Side | Mapping[str, Side] = at if isinstance(at, str) else MappingProxyType(dict(at))
@@ -80,7 +79,7 @@ class MotorDatasheet:
         figure.check(where, value)
         if meant.figure in self._given:
             raise ParameterError(
-                f"{where}: {meant.figure} is given as {self._given[meant.figure].name} too; must be once"
+                f"{where}: {meant.figure} is also given as {self._given[meant.figure].name}; must be given once"
             )
         value = _checked_curve(where, value) if figure.is_curve else float(value)
         si = value if figure.is_curve else meant.to_si(value)
@@ -92,11 +91,13 @@ class MotorDatasheet:
         side = self._at if isinstance(self._at, str) else self._at.get(name, self._at.get(figure))
         if side is None:
             raise ParameterError(
-                f"MotorDatasheet.at: does not say where {name} was taken; must be 'joint' or 'motor' for each torque "
-                "and speed, and their constants"
+                f"MotorDatasheet.at: the side of {name} is missing; must be 'joint' or 'motor' for each torque and "
+                "speed, and their constants"
             )
         if side not in SIDES:
-            raise ParameterError(f"MotorDatasheet.at: got {side!r}; must be 'joint', behind the gear, or 'motor'")
+            raise ParameterError(
+                f"MotorDatasheet.at: got {side!r}; must be 'joint' (output of the gear) or 'motor' (input)"
+            )
         return side
 
     def _check_sides(self) -> None:
@@ -104,9 +105,7 @@ class MotorDatasheet:
             for name in map(str, self._at):
                 if name not in SPELLINGS:
                     known = [given.name for given in self._given.values() if given.side is not None]
-                    raise ParameterError(
-                        f"MotorDatasheet.at: unknown figure '{name}'; {listed(name, known, 'figures')}"
-                    )
+                    raise ParameterError(f"MotorDatasheet.at: unknown value '{name}'; {listed(name, known, 'values')}")
                 if not FIGURES[SPELLINGS[name].figure].kind:
                     raise ParameterError(
                         f"MotorDatasheet.at: got {name}, which is not a torque, a speed or a motor constant: "
@@ -120,30 +119,30 @@ class MotorDatasheet:
             raise ParameterError(f"MotorDatasheet: {needing[0]} needs gear_ratio, which is 1 for a direct drive")
 
     def _units(self) -> dict[str, tuple[str, Any, str, str]]:
-        """Return name, value, unit and side of each figure as it was given."""
+        """Return name, value, unit and side of each value, in the units of the data sheet."""
         return {f: (g.name, g.value, SPELLINGS[g.name].unit, g.side or "") for f, g in self._given.items()}
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Figures as they were given, by name."""
+        """Values in the units of the data sheet, by name."""
         return {given.name: given.value for given in self._given.values()}
 
     @property
     def at(self) -> dict[str, Side]:
-        """Side at which each torque, speed and motor constant was taken."""
+        """Side of the gear of each torque, speed and motor constant."""
         return {given.name: given.side for given in self._given.values() if given.side is not None}
 
     @property
     def at_motor(self) -> dict[str, Any]:
-        """Figures in SI units at the motor, by their names in SI units; at the joint if there is no gear ratio.
+        """Values in SI units on the motor side, by their names in SI units; on the joint side if there is no gear ratio.
 
-        A torque at the joint is what the gear's losses leave of the motor's.
+        A torque on the joint side is reduced by the losses of the gear.
         """
         return {name: self._value_at("motor", name, given) for name, given in self._given.items()}
 
     @property
     def at_joint(self) -> dict[str, Any]:
-        """Figures in SI units at the joint, by their names in SI units."""
+        """Values in SI units on the joint side, by their names in SI units."""
         return {name: self._value_at("joint", name, given) for name, given in self._given.items()}
 
     def _value_at(self, side: Side, name: str, given: _PrintedFigure) -> Any:
@@ -164,30 +163,29 @@ class MotorDatasheet:
         return list(self._stages)
 
     def table(self) -> tuple[FigureUse, ...]:
-        """Return the use of each figure."""
+        """Return the use of each value."""
         return self._table
 
     def actuator(self, controller: Part, *, delay: Part | None = None, sensors: Sequence[Part] = ()) -> ActuatorConfig:
         """Return an actuator with this motor.
 
         Args:
-            controller: Turns commands into efforts at the joint.
+            controller: Controller at the joint.
             delay: Delay of the commands.
-            sensors: What the controller sees of the joint, in this order.
+            sensors: Sensors of the joint, in this order.
         """
         before = [*sensors, *([] if delay is None else [delay]), controller]
         return ActuatorConfig(stages=[*before, *self.stages()])
 
     def replaced(self, at: Side | Mapping[str, Side] | None = None, **figures: Unpack[Figures]) -> MotorDatasheet:
-        """Return a data sheet with other figures; None removes one. Kept figures stay at their side.
+        """Return a data sheet with other values; None removes one. Kept values stay on their side of the gear.
 
         Args:
-            at: Side at which the new figures were taken.
-            figures: The new figures, in any unit.
+            at: Side of the gear of the new values.
+            figures: The new values, in any unit.
 
         Raises:
-            ParameterError: As for a new one; or the supply voltage is another, and figures that were taken at the one
-                before are kept.
+            ParameterError: As for a new one; or the supply voltage changes, and values that depend on it are kept.
         """
         if at is not None:
             _check_at(at)
@@ -216,8 +214,8 @@ class MotorDatasheet:
         kept = [given.name for name, given in self._given.items() if name in _BY_VOLTAGE and name not in new]
         if kept:
             raise ParameterError(
-                f"MotorDatasheet: {kept[0]} was taken at a supply_voltage of {before.value:g} V, and is kept at "
-                f"{shown(after)} V; give it at that voltage, or leave it out"
+                f"MotorDatasheet: {kept[0]} is for a supply_voltage of {before.value:g} V, and would be kept at "
+                f"{shown(after)} V; pass its value at that voltage, or None"
             )
 
     def __eq__(self, other: object) -> bool:
@@ -236,7 +234,7 @@ class MotorDatasheet:
 def _check_at(at: object) -> None:
     if not isinstance(at, Mapping) and at not in SIDES:
         raise ParameterError(
-            f"MotorDatasheet.at: got {shown(at)}; must be 'joint', behind the gear, or 'motor', or where each figure is"
+            f"MotorDatasheet.at: got {shown(at)}; must be 'joint' (output of the gear) or 'motor' (input), or a mapping"
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of data sheets: names, units and ranges, and how they pass through a gear."""
+"""Values of data sheets: names, units, ranges, and their conversion through a gear."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..declare.parameters import Field
 from ..errors import ParameterError, listed
 
 Side: TypeAlias = Literal["joint", "motor"]
-"""Side at which a figure was taken: the output of the gear, or the motor before it."""
+"""Side of the gear that a value is for: output (joint) or input (motor)."""
 SIDES: tuple[Side, Side] = ("joint", "motor")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Figure that data sheets print."""
+    """A kind of value in data sheets."""
 
     unit: str
     """SI unit."""
@@ -30,7 +30,7 @@ class Figure:
     is_curve: bool = False
 
     def check(self, where: str, value: object) -> None:
-        """Raise if ``value`` is not one finite number > 0. Curves are checked elsewhere."""
+        """Raise an error if ``value`` is not one finite number > 0. Curves are checked elsewhere."""
         if not self.is_curve:
             Field(unit=self.unit, doc=self.doc, above=0.0, maximum=self.maximum).check(where, value)
             if not isinstance(value, numbers.Real):
@@ -41,32 +41,32 @@ FIGURES: dict[str, Figure] = {
     "stall_torque": Figure(
         "N·m", "Torque at rest, by the supply voltage alone: the start of the falling line.", "torque"
     ),
-    "peak_torque": Figure("N·m", "Largest torque that drive or gear allow, for a short time.", "torque"),
-    "rated_torque": Figure("N·m", "Torque that the motor can give indefinitely: continuous, nominal.", "torque"),
+    "peak_torque": Figure("N·m", "Largest torque that motor controller or gear allow, for a short time.", "torque"),
+    "rated_torque": Figure("N·m", "Torque that the motor delivers indefinitely: continuous, nominal.", "torque"),
     "no_load_speed": Figure("rad/s", "Speed without load at the supply voltage: the end of the falling line.", "speed"),
     "rated_speed": Figure("rad/s", "Speed at the rated torque.", "speed"),
     "max_speed": Figure("rad/s", "Largest speed allowed, whatever the load.", "speed"),
     "driving_curve": Figure("rad/s, N·m", "Largest torque over speed, along the motion.", "curve", is_curve=True),
     "braking_curve": Figure("rad/s, N·m", "Largest torque over speed, against the motion.", "curve", is_curve=True),
     "stall_current": Figure("A", "Current at rest at the supply voltage."),
-    "peak_current": Figure("A", "Largest current that the drive allows."),
+    "peak_current": Figure("A", "Largest current that the motor controller allows."),
     "rated_current": Figure("A", "Current at the rated torque."),
     "kt": Figure("N·m/A", "Torque constant.", "torque constant"),
     "kv": Figure("rad/s/V", "Speed constant: speed without load per volt.", "speed constant"),
     "resistance": Figure("Ω", "Resistance of the winding between two terminals, at 25 °C."),
-    "supply_voltage": Figure("V", "Voltage at which the figures hold, and of the supply."),
+    "supply_voltage": Figure("V", "Supply voltage, for which the other values hold."),
     "rotor_inertia": Figure("kg·m²", "Inertia of the rotor, at the motor."),
     "reflected_inertia": Figure("kg·m²", "Inertia of rotor and gear, at the joint: the armature."),
     "gear_ratio": Figure("1", "Turns of the motor for one of the joint; 1 for a direct drive."),
-    "gear_efficiency": Figure("1", "Share of the motor's power that reaches the joint.", maximum=1.0),
+    "gear_efficiency": Figure("1", "Fraction of the motor's power that reaches the joint.", maximum=1.0),
     "winding_thermal_resistance": Figure("K/W", "From winding to housing."),
     "housing_thermal_resistance": Figure("K/W", "From housing to ambient."),
     "winding_time_constant": Figure("s", "Thermal time constant of the winding."),
     "housing_time_constant": Figure("s", "Thermal time constant of the housing, or motor."),
     "max_winding_temperature": Figure("°C", "Largest temperature of the winding."),
-    "current_bandwidth": Figure("Hz", "Bandwidth of the drive's current loop."),
+    "current_bandwidth": Figure("Hz", "Bandwidth of the motor controller's current loop."),
 }
-"""Figures by their names in SI units."""
+"""Values of data sheets, by their names in SI units."""
 
 _RPM = 2.0 * math.pi / 60.0
 _SCALES: dict[str, dict[str, float]] = {
@@ -83,7 +83,7 @@ _SCALES: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True)
 class Spelling:
-    """Figure in one of its units."""
+    """Name of a value in one of its units."""
 
     figure: str
     unit: str
@@ -115,21 +115,21 @@ _UNITS = {
     "kgcm2": "kg·cm²",
 }
 SPELLINGS = _spellings()
-"""Names of figures, with the unit in the name where it is not SI."""
+"""Names of values; those in other units than SI end with the unit."""
 
 
 def spelling(where: str, name: str) -> Spelling:
-    """Return the figure and unit of a name.
+    """Return the value and unit of a name.
 
     Raises:
-        ParameterError: There is none. A plain ``torque`` or ``speed`` is refused with those that there are.
+        ParameterError: The name is unknown, or ambiguous, such as ``torque`` or ``speed``.
     """
     if name in SPELLINGS:
         return SPELLINGS[name]
     alike = [known for known in FIGURES if known.endswith(f"_{name}")]
     if alike:
         raise ParameterError(f"{where}: '{name}' can be {', '.join(alike)}; say which")
-    raise ParameterError(f"{where}: unknown figure '{name}'; {listed(name, SPELLINGS, 'figures')}")
+    raise ParameterError(f"{where}: unknown value '{name}'; {listed(name, SPELLINGS, 'values')}")
 
 
 Curve: TypeAlias = Sequence[Sequence[float]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consistency checks between the figures of one motor."""
+"""Consistency checks between the values of one motor."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .figures import FIGURES
 
 @dataclass(frozen=True)
 class Relation:
-    """Formula of a figure, or of its bound, from others. All values are SI, at the motor."""
+    """Formula of a value, or of its bound, from others; in SI units on the motor side."""
 
     figure: str
     needs: tuple[str, ...]
     formula: str
     value: Callable[[Mapping[str, float]], float]
     is_bound: bool = False
-    """True if the figure may be less, by losses or limits of the drive."""
+    """True if the value may be smaller, by losses or limits of the motor controller."""
     hint: str = ""
 
 
@@ -30,7 +30,7 @@ RELATIONS = (
         ("kt", "supply_voltage", "resistance"),
         "kt·supply_voltage/resistance",
         lambda v: v["kt"] * v["supply_voltage"] / v["resistance"],
-        hint="where the drive limits it, it is peak_torque",
+        hint="if the motor controller limits it, use peak_torque",
     ),
     Relation("stall_torque", ("kt", "stall_current"), "kt·stall_current", lambda v: v["kt"] * v["stall_current"]),
     Relation(
@@ -38,7 +38,7 @@ RELATIONS = (
         ("supply_voltage", "resistance"),
         "supply_voltage/resistance",
         lambda v: v["supply_voltage"] / v["resistance"],
-        hint="where the drive limits it, it is peak_current",
+        hint="if the motor controller limits it, use peak_current",
     ),
     Relation("no_load_speed", ("kv", "supply_voltage"), "kv·supply_voltage", lambda v: v["kv"] * v["supply_voltage"]),
     Relation(
@@ -75,19 +75,19 @@ def _known(values: Container[str]) -> list[Relation]:
 
 
 def compared(values: Container[str]) -> set[str]:
-    """Return the figures that take part in a relation with others."""
+    """Return the values that take part in a relation with others."""
     names = {name for name in ("kt", *FIGURES) if name in values or (name == "kt" and "kv" in values)}
     found = {name for relation in _known(names) for name in (relation.figure, *relation.needs)}
     return found | ({"kv"} if "kt" in found and "kt" not in values else set())
 
 
 def check_relations(values: Mapping[str, float], shown: Mapping[str, str], tolerance: float) -> None:
-    """Refuse figures that contradict each other.
+    """Raise an error if values contradict each other.
 
     Args:
-        values: Figures in SI units, at the motor.
-        shown: Text of each figure as it was given.
-        tolerance: Difference allowed, as a share of the larger one.
+        values: Values in SI units, on the motor side.
+        shown: Text of each value, in the unit of the data sheet.
+        tolerance: Largest difference, relative to the larger value.
 
     Raises:
         ParameterError: With both values and the tolerance.
@@ -105,6 +105,6 @@ def check_relations(values: Mapping[str, float], shown: Mapping[str, str], toler
         given = ", ".join(dict.fromkeys(shown[name] for name in (relation.figure, *relation.needs)))
         raise ParameterError(
             f"MotorDatasheet: {relation.figure} is {got:.4g} {unit}{side}, and {rule} {relation.formula}, {wanted:.4g} "
-            f"{unit}: they differ by {abs(difference):.0%}, and may by {tolerance:.0%}. Given: {given}. Correct one of "
+            f"{unit}: they differ by {abs(difference):.0%}; at most {tolerance:.0%} is allowed. Given: {given}. Correct one of "
             f"them, or leave one out{relation.hint and '; '}{relation.hint}"
         )
