@@ -53,7 +53,7 @@ class FigureUse:
     at: str
     """``"joint"``, ``"motor"``, or empty for values that are the same on both sides."""
     became: str
-    """Parameter that it became, such as ``"dc_motor.saturation_effort"``, or ``"cross-check only"`` or ``"not used"``."""
+    """Parameter that it became, such as ``"dc_motor.saturation_effort"``; or "cross-check only", or "not used"."""
     how: str
     """Value of the parameter, and its formula; or the reason why it is not used, if there is a particular one."""
     is_used: bool

@@ -134,7 +134,7 @@ class MotorDatasheet:
 
     @property
     def at_motor(self) -> dict[str, Any]:
-        """Values in SI units on the motor side, by their names in SI units; on the joint side if there is no gear ratio.
+        """Values in SI units on the motor side, by their names in SI units; on the joint side without a gear ratio.
 
         A torque on the joint side is reduced by the losses of the gear.
         """

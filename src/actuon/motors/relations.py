@@ -105,6 +105,6 @@ def check_relations(values: Mapping[str, float], shown: Mapping[str, str], toler
         given = ", ".join(dict.fromkeys(shown[name] for name in (relation.figure, *relation.needs)))
         raise ParameterError(
             f"MotorDatasheet: {relation.figure} is {got:.4g} {unit}{side}, and {rule} {relation.formula}, {wanted:.4g} "
-            f"{unit}: they differ by {abs(difference):.0%}; at most {tolerance:.0%} is allowed. Given: {given}. Correct one of "
-            f"them, or leave one out{relation.hint and '; '}{relation.hint}"
+            f"{unit}: they differ by {abs(difference):.0%}; at most {tolerance:.0%} is allowed. Given: {given}. "
+            f"Correct one of them, or leave one out{relation.hint and '; '}{relation.hint}"
         )
