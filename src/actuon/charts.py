@@ -58,6 +58,18 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Point:
+    """A name next to a place in the chart, with a dot there if it has a colour."""
+
+    x: float
+    y: float
+    label: str
+    colour: str | None = GREY
+    side: Literal["left", "right", "below left", "centre"] = "right"
+    """Side of the place that the name is on."""
+
+
+@dataclass(frozen=True)
 class Span:
     """A stretch of ``x`` with a name: above it if grey or not shaded at all (None), else in the legend."""
 
@@ -77,6 +89,7 @@ class Chart:
     series: Sequence[Series] = ()
     title: str = ""
     marks: Sequence[Mark] = ()
+    points: Sequence[Point] = ()
     spans: Sequence[Span] = ()
     x_range: tuple[float, float] | None = None
     """None: that of the data."""
@@ -228,6 +241,8 @@ def draw_chart(axis: Any, chart: Chart, legend: bool = True) -> None:
         straight = axis.axvline if mark.axis == "x" else axis.axhline
         style = "--" if mark.dashed else "-"
         straight(mark.value, color=mark.colour, linewidth=0.8, linestyle=style, label=mark.label or None)
+    for point in chart.points:
+        _draw_point(axis, point)
     _draw_spans(axis, chart)
     for scale, is_log in ((axis.set_xscale, chart.x_log), (axis.set_yscale, chart.y_log)):
         if is_log:
@@ -265,6 +280,23 @@ def _draw_series(axis: Any, series: Series) -> None:
         axis.plot(series.x, series.y, "." if series.style == "dots" else "|", markersize=series.width, **style)
     else:
         axis.plot(series.x, series.y, "-" if series.style == "line" else "--", linewidth=series.width, **style)
+
+
+_SIDES = {
+    "left": (-5, 0, "right", "center"),
+    "right": (5, 0, "left", "center"),
+    "below left": (-3, -3, "right", "top"),
+    "centre": (0, 0, "center", "center"),
+}
+"""Offset of a name from its place [points], and its alignment there."""
+
+
+def _draw_point(axis: Any, point: Point) -> None:
+    across, up, horizontal, vertical = _SIDES[point.side]
+    if point.colour is not None:
+        axis.plot(point.x, point.y, ".", color=point.colour, markersize=7)
+    style = {"fontsize": 7, "color": point.colour or "0.6", "ha": horizontal, "va": vertical}
+    axis.annotate(point.label, (point.x, point.y), (across, up), textcoords="offset points", **style)
 
 
 def _draw_spans(axis: Any, chart: Chart) -> None:
@@ -315,10 +347,16 @@ def to_uplot(chart: Chart) -> dict[str, Any]:
     Where ``y_range`` is None, the axis fits the curves. Areas are drawn first.
 
     Raises:
-        ValueError: The x of a curve does not ascend, or the chart has bars, names of values or spans.
+        ValueError: The x of a curve does not ascend, or the chart has bars, spans, or names of values or places.
     """
-    if chart.spans or chart.x_ticks or chart.y_ticks or any(one.style == "bars" for one in chart.series):
-        raise ValueError(f"'{chart.y_label}': bars, spans and names of values are drawn by Matplotlib only")
+    if (
+        chart.spans
+        or chart.points
+        or chart.x_ticks
+        or chart.y_ticks
+        or any(one.style == "bars" for one in chart.series)
+    ):
+        raise ValueError(f"'{chart.y_label}': bars, spans and names of values or places are drawn by Matplotlib only")
     areas = [one for one in chart.series if one.style == "area" and one.spread is not None]
     edges = [
         Series(f"{one.label} {arrow}", one.x, y, one.colour, "line", one.width)

@@ -7,6 +7,7 @@ import dataclasses
 import math
 import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from actuon.actuator.trials import (
     speed_range,
     step_response,
 )
+from actuon.charts import to_uplot
 from actuon.logs.records import Record, read_record
 from actuon.plot.inputs import Inputs, read_inputs
 from actuon.plot.kinds import PlotConditions, Subject
@@ -347,3 +349,23 @@ def test_a_robot_brings_the_inertia_of_its_own_joints(tmp_path):
         assert PlotConditions().of(subject).inertia == pytest.approx(expected)
         assert PlotConditions(inertia=0.2).of(subject).inertia == 0.2
     assert PlotConditions().of(Subject("a.yaml", "hip", bare)).inertia == 0.1
+
+
+def test_the_ends_of_an_envelope_and_the_rated_point_are_named():
+    inputs = read_inputs([Path("ak80-9")])
+    (grid,) = actuator_grids(inputs, ["envelope"], PlotConditions())
+    joint, motor = ({point.label.split()[0]: point for point in chart.points} for chart in grid.charts)
+    assert joint.keys() == motor.keys() == {"driving", "braking", "peak", "no-load", "rated"}
+    sheet = actuon.find_motor("ak80-9").datasheet
+    for points, printed in ((joint, sheet.at_joint), (motor, sheet.at_motor)):
+        assert points["peak"].y == pytest.approx(printed["peak_torque"], rel=1e-3)
+        assert points["no-load"].x == pytest.approx(printed["no_load_speed"], rel=1e-3)
+        assert (points["rated"].x, points["rated"].y) == (printed["rated_speed"], printed["rated_torque"])
+    alone = Subject("a.yaml", "hip", dc_motor())
+    ((chart,),) = (grid.rows[0] for grid in actuator_grids(Inputs([alone]), ["envelope"], PlotConditions()))
+    assert {"peak", "no-load"} < {point.label.split()[0] for point in chart.points}
+    with pytest.raises(ValueError, match="names of values or places are drawn by Matplotlib only"):
+        to_uplot(chart)
+    compared = [alone, Subject("b.yaml", "hip", dc_motor())]
+    (grid,) = actuator_grids(Inputs(compared), ["envelope"], PlotConditions())
+    assert not grid.charts[0].points

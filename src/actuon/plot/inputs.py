@@ -11,6 +11,7 @@ from pathlib import Path
 from actuon.inspect.own_drives import OwnJoint
 from actuon.inspect.report import actuators_of, of_entry
 from actuon.logs.records import FORMATS as RECORDS, Record, read_record
+from actuon.motors.catalogue import find_motor
 from actuon.robot_files.yaml import ActuatorEntry
 from actuon.robot_source import find_source
 
@@ -56,7 +57,9 @@ def read_inputs(
                 own = of_entry(entry, found.joints)
                 slides = bool(own) and all(joint.slides for joint in own)
                 joints = () if source.motor else tuple(entry.joints)
-                inputs.subjects.append(Subject(named, entry.name, entry.actuator, slides, joints, _load(entry, own)))
+                sheet = find_motor(source.motor).datasheet if source.motor else None
+                subject = Subject(named, entry.name, entry.actuator, slides, joints, _load(entry, own), sheet)
+                inputs.subjects.append(subject)
     return inputs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,8 +26,9 @@ from actuon.actuator.trials import (
     speed_range,
     step_response,
 )
-from actuon.charts import GREY, Chart, Mark, Series, area, dashed, dots, line, palette
+from actuon.charts import GREY, ORANGE, RED, Chart, Mark, Point, Series, area, dashed, dots, line, palette
 from actuon.logs.records import Record
+from actuon.motors.datasheet import MotorDatasheet
 
 _AXES = (Mark("x", 0.0), Mark("y", 0.0))
 DEFAULT_INERTIA = 0.1
@@ -47,7 +48,9 @@ class Subject:
     joints: tuple[str, ...] = ()
     """Names of its joints, or regular expressions; none: any."""
     inertia: float | None = None
-    """Of its joint in the robot [kg·m² or kg]; None where there is no robot."""
+    """Inertia of its joint in the robot [kg·m² or kg]; None without a robot."""
+    datasheet: MotorDatasheet | None = None
+    """Printed values of a motor of the catalogue."""
 
     @property
     def length(self) -> str:
@@ -148,12 +151,63 @@ class EnvelopeKind(Kind):
                     joint.append(dots(record.title, run.velocity[seen], run.effort[seen], tone))
                     if measured.motor is not None and run.motor_velocity is not None and run.motor_effort is not None:
                         motor.append(dots(record.title, run.motor_velocity[seen], run.motor_effort[seen], tone))
-        first = compared[0][0]
-        sides = [Chart(f"velocity [{first.length}/s]", f"effort [{first.force}]", joint, marks=_AXES)]
+        first, found = compared[0]
+        is_alone = len(compared) == 1
+        speed, effort = f"{first.length}/s", first.force
+        sheet = first.datasheet
+        printed = {} if sheet is None else sheet.at_joint
+        points = _points(found, speed, effort, printed) if is_alone else []
+        sides = [Chart(f"velocity [{speed}]", f"effort [{effort}]", joint, marks=_AXES, points=points)]
         if any(measured.motor is not None for _, measured in compared):
-            sides.append(Chart("motor velocity [rad/s]", "motor effort [N·m]", motor, "motor side", _AXES))
+            printed = {} if sheet is None else sheet.at_motor
+            points = _points(found.motor, "rad/s", "N·m", printed) if is_alone else []
+            sides.append(Chart("motor velocity [rad/s]", "motor effort [N·m]", motor, "motor side", _AXES, points))
             sides[0] = dataclasses.replace(sides[0], title="joint side")
         return sides
+
+
+def _points(side: Envelope, speed_unit: str, effort_unit: str, printed: Mapping[str, Any]) -> list[Point]:
+    """Return names for the quadrants, the ends of the envelope, and the rated point.
+
+    Args:
+        side: The envelope, on one side of the gear.
+        speed_unit: Unit of its speeds.
+        effort_unit: Unit of its efforts.
+        printed: Values of the data sheet on this side, in SI units.
+    """
+    order = np.argsort(side.velocity)
+    velocity, least, most = side.velocity[order], side.least[order], side.most[order]
+    at_rest = float(np.interp(0.0, velocity, most))
+    width, height = float(velocity[-1]), float(np.abs([least, most]).max())
+    driving = velocity >= 0.0
+    speeds, efforts = velocity[driving], most[driving]
+    points = [
+        Point(0.2 * across * width, 0.65 * up * height, "driving" if across == up else "braking", None, "centre")
+        for across in (-1, 1)
+        for up in (-1, 1)
+    ]
+    is_flat = bool(efforts[min(len(efforts) // 20, len(efforts) - 1)] > 0.99 * at_rest)
+    if np.isfinite(at_rest) and at_rest > 0.0:
+        name = "peak" if is_flat else "stall"
+        points.append(Point(0.0, at_rest, f"{name} {_number(at_rest)} {effort_unit}", RED, "below left"))
+    beyond = np.flatnonzero(efforts <= 0.0)
+    if beyond.size and beyond[0] > 0:
+        last, first = beyond[0] - 1, beyond[0]
+        end = float(np.interp(0.0, efforts[[first, last]], speeds[[first, last]]))
+        name = "max speed" if efforts[last] > 0.5 * at_rest else "no-load"
+        points.append(Point(end, 0.0, f"{name} {_number(end)} {speed_unit}", RED, "below left"))
+    if "rated_torque" in printed and "rated_speed" in printed:
+        speed, effort = printed["rated_speed"], printed["rated_torque"]
+        label = f"rated {_number(effort)} {effort_unit}\nat {_number(speed)} {speed_unit}"
+        points.append(Point(speed, effort, label, ORANGE, "left"))
+    elif "rated_torque" in printed:
+        effort = printed["rated_torque"]
+        points.append(Point(0.0, effort, f"rated {_number(effort)} {effort_unit}", ORANGE))
+    return points
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 1e3 else f"{value:.3g}"
 
 
 class StepKind(Kind):
