@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from actuon.errors import require
 
 FORMATS = (".png", ".svg", ".pdf")
-"""Of pictures."""
+"""Formats of images."""
 BLUE, ORANGE, RED, GREY, GREEN = "#2f6fd0", "#e8871e", "#d6453d", "#8a94a3", "#2f9e62"
 REAL, IDEAL, TARGET, LIMIT = BLUE, ORANGE, GREY, RED
 """Colours of real motors and logs, of ideal motors and models, of targets, and of limits and errors."""
@@ -35,15 +35,15 @@ class Series:
     """One curve, cloud of dots, row of bars, or area of a chart. NaN leaves a gap."""
 
     label: str
-    """In the legend; empty: not in it."""
+    """Name in the legend; empty: not in it."""
     x: np.ndarray
     y: np.ndarray
     colour: str = BLUE
     style: Style = "line"
     width: float = 1.2
-    """Of a line or a dot [points, or pixels in the page]; of a bar [units of x]."""
+    """Width of a line or a dot [points, or pixels in the page], or of a bar [units of x]."""
     spread: tuple[np.ndarray, np.ndarray] | None = None
-    """Lower and upper ends: of an area, or of an interval at each dot."""
+    """Lower and upper ends of an area, or of an interval at each dot."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Chart:
     """Series over two axes."""
 
     x_label: str
-    """With its unit, as ``"time [s]"``."""
+    """Quantity with its unit, such as ``"time [s]"``."""
     y_label: str
     series: Sequence[Series] = ()
     title: str = ""
@@ -92,26 +92,26 @@ class Chart:
     points: Sequence[Point] = ()
     spans: Sequence[Span] = ()
     x_range: tuple[float, float] | None = None
-    """None: that of the data."""
+    """Range of the axis; None: that of the data."""
     y_range: tuple[float, float] | None = None
     x_log: bool = False
     y_log: bool = False
     x_ticks: Mapping[float, str] = field(default_factory=dict)
-    """Names of values; none: numbers."""
+    """Names of values on the axis; empty: numbers."""
     y_ticks: Mapping[float, str] = field(default_factory=dict)
     note: str = ""
-    """Shown instead of axes if there are no series, and above them else."""
+    """Text instead of the axes if there are no series, otherwise on top of them."""
     height: int = 150
-    """In the page [px]."""
+    """Height in the page [px]."""
 
     @property
     def labels(self) -> list[str]:
-        """The legend."""
+        """Names in the legend."""
         marks = [mark.label for mark in self.marks]
         return [label for label in dict.fromkeys([*(one.label for one in self.series), *marks]) if label]
 
     def __getitem__(self, label: str) -> Series:
-        """The first series of a label."""
+        """Return the first series of a label."""
         return next(one for one in self.series if one.label == label)
 
 
@@ -124,18 +124,18 @@ class Grid:
 
     @property
     def charts(self) -> list[Chart]:
-        """All of them, row by row."""
+        """All charts, row by row."""
         return [chart for row in self.rows for chart in row if chart is not None]
 
 
 def arranged(charts: Sequence[Chart | None], columns: int) -> list[list[Chart | None]]:
-    """Return charts in rows of so many; the last row is filled up with None."""
+    """Return charts in rows of ``columns``; the last row is padded with None."""
     padded = [*charts, *[None] * (-len(charts) % columns)]
     return [padded[i : i + columns] for i in range(0, len(padded), columns)]
 
 
 def palette(count: int) -> list[str]:
-    """Return as many colours, no two alike."""
+    """Return ``count`` different colours."""
     first = [BLUE, ORANGE, GREEN, RED, *_MORE]
     if count <= len(first):
         return first[:count]
@@ -300,7 +300,7 @@ def _draw_point(axis: Any, point: Point) -> None:
 
 
 def _draw_spans(axis: Any, chart: Chart) -> None:
-    """Shade spans, with names in room of their own above the curves."""
+    """Shade spans, with names above the curves."""
     for span in chart.spans:
         if span.colour is not None:
             is_named = span.colour != GREY  # in the legend, since what stands out may be too short for its name

@@ -270,7 +270,7 @@ def test_run_shows_what_there_is_when_a_run_diverges(tmp_path):
     before = set(tmp_path.iterdir())
     out, error = in_a_process("run", "robot.xml", "--seconds", 1, "--record", "r.csv", code=1, cwd=tmp_path)
     saturated, diverged = re.split(r"\n(?=actuon: ideal PD: t = 0\.0)", error)
-    assert saturated.startswith("actuon: real motor: it followed its limits and not its targets")
+    assert saturated.startswith("actuon: real motor: its joints are saturated")
     assert "of joint 'wrist' of '/base' is " in diverged
     assert re.search(r"the gains of wrist use \d+ % of the stability limit at dt = 10 ms\. Fix one of:\n", diverged)
     assert "\n- dt ≤ " in diverged
@@ -302,7 +302,7 @@ def test_run_does_not_pass_a_robot_that_follows_its_limits(wrist, most, code, tm
     lines = [line for line in error.splitlines() if line.startswith("actuon: real motor: ")]
     assert len(lines) == code
     for line in lines:
-        assert "it followed its limits and not its targets: at a limit for much of the time (wrist " in line
+        assert "its joints are saturated: at a limit for much of the time (wrist " in line
         assert ("of the stability limit at dt = 10 ms. Fix one of:" in line) != found.stable
         assert ("take a motor that is strong enough" in line) == found.stable
     assert "real motor" in out
@@ -322,9 +322,7 @@ def test_run_does_not_pass_a_robot_that_swings_ever_further(tmp_path):
     assert done.problem is None
     assert saturation(done) is None
     assert summary(done)["hinge"].error > 1.0
-    told = (
-        r"it did not follow its targets: off by more than these move \(hinge [\d.]+ rad, RMS\); the gains of hinge use "
-    )
+    told = r"it does not track its targets: the error is larger than their motion \(hinge [\d.]+ rad, RMS\); the gains of hinge use "
     assert re.match(told + "102 % of the stability limit", lost_targets(done))
     sound = actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 20.0))  # which is slow, and falls behind
     actuon.save_actuators(tmp_path / "robot.actuon.yaml", [actuon.ActuatorEntry("hinge", "hinge", sound)])

@@ -151,7 +151,7 @@ def test_actions_may_mean_something_else(make):
         ({"reward": None}, "reward: is missing; must be a function"),
         ({"reward": 3}, "reward: got 3; must be a function of the environment"),
         ({"observation": "position"}, "observation: got 'position'; must be a function"),
-        ({"motors": None}, "no servos of its own, and no motors are given"),
+        ({"motors": None}, "has no servos, and no motors are given"),
         ({"motors": 3}, "motors: got 3; must be the path of a YAML file"),
         ({"motors": {"hipp": PD}}, "motors: there is no joint 'hipp'; joints: hip, knee. Did you mean 'hip'"),
         ({"motors": {"hip": 3}}, "motors: hip: got 3; must be an ActuatorConfig"),

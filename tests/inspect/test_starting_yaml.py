@@ -529,7 +529,7 @@ ATTRIBUTE = (
 def test_a_reduction_in_a_urdf_is_said(form, tmp_path):
     path = tmp_path / "arm.urdf"
     path.write_text(URDF.replace("</robot>", f"{form}</robot>"))
-    said = "reductions between motor and joint, and nothing of the motors: shoulder 9 (transmission 'first')"
+    said = "reductions between motor and joint, but no values of the motors: shoulder 9 (transmission 'first')"
     assert f"! the file has {said}" in command("inspect", path)
     assert f"note: the file has {said}" in command("init", path)
     text = path.with_name("arm.actuon.yaml").read_text()

@@ -224,7 +224,7 @@ def test_plot_draws_all_that_there_is_of_a_motor_and_a_record_on_top(record):
     assert "torque-speed envelope, step response, frequency response, heat over a duty cycle of 1 actuator" in out
     assert is_picture(record / "all.png")
     for name in ("run.npz", "run.csv"):
-        assert f"record of {name}" in command("plot", record / name, "-o", record / "run.svg", "--force")
+        assert f"recording of {name}" in command("plot", record / name, "-o", record / "run.svg", "--force")
         assert is_picture(record / "run.svg")
 
 
@@ -257,7 +257,7 @@ def test_plot_says_why_there_is_nothing_to_draw(record, tmp_path, complaint):
         (("free.yaml", "--kind", "heat"), "--kind heat: there is nothing to draw: no stage has a temperature"),
         ((full, "--kind", "friction"), "--kind friction: there is nothing to draw: no stage loses effort"),
         ((full, "--kind", "colour"), "--kind: got 'colour'; must be one of envelope, step, frequency, friction, heat"),
-        ((full, "--kind", "record"), "--kind record: there is no record to draw"),
+        ((full, "--kind", "record"), "--kind record: there is no recording to draw"),
         ((record / "run.npz", "--kind", "step"), "the others need a robot"),
         (
             ("coupled.yaml", "--kind", "step"),

@@ -76,7 +76,7 @@ def studio(tmp_path_factory):
 def clients(studio):
     made = [Client(studio.url), Client(studio.url)]
     for each in made:
-        each.read(lambda each=each: {"Joint", "Push", "Amplitude [rad]", "Command", "Values"} <= each.controls.keys())
+        each.read(lambda each=each: {"Joint", "Knock", "Amplitude [rad]", "Command", "Values"} <= each.controls.keys())
     yield made
     for each in made:
         each.socket.close()
@@ -100,7 +100,7 @@ BAD = [
     ("Replace files", {"value": "yes"}),
     ("Values", {"value": "x" * 100_000}),
     ("Values", {"value": {}}),
-    ("Push", {"value": 1}),
+    ("Knock", {"value": 1}),
 ]
 
 

@@ -105,13 +105,13 @@ def test_a_slider_reaches_the_robot_and_the_envelope_follows(page, studio):
     field.press("Enter")
     until(lambda: studio.session.real.configs[joint].clamping[1].max_effort == 12.0)
     until(lambda: np.nanmax(envelope(page)) == 12.0 < np.nanmax(before))
-    restore = page.get_by_role("button", name="max_effort back to 35.5")
+    restore = page.get_by_role("button", name="restore max_effort = 35.5")
     restore.wait_for(timeout=PATIENCE)
-    page.get_by_role("button", name="All back to the file's values").wait_for(timeout=PATIENCE)
+    page.get_by_role("button", name="Restore all values of the file").wait_for(timeout=PATIENCE)
     restore.click()
     until(lambda: studio.session.real.configs[joint].clamping[1].max_effort == 35.55)
     restore.wait_for(state="hidden", timeout=PATIENCE)
-    page.get_by_role("button", name="All back to the file's values").wait_for(state="hidden", timeout=PATIENCE)
+    page.get_by_role("button", name="Restore all values of the file").wait_for(state="hidden", timeout=PATIENCE)
     assert field.input_value() == "35.55"
     assert not studio.session.message
 
@@ -228,7 +228,7 @@ def test_files_are_saved_in_the_folder_and_nowhere_else(page, studio):
     page.get_by_role("button", name="Save as YAML").click()
     page.get_by_text("is outside of").wait_for(timeout=PATIENCE)
     assert not (studio.folder.root.parent / "legs.yaml").exists()
-    page.get_by_role("button", name="Save picture").click()
+    page.get_by_role("button", name="Save image").click()
     until((studio.folder.root / "quadruped.studio.png").exists)
 
 
@@ -241,7 +241,7 @@ def test_a_log_is_loaded_and_its_error_shown(page, studio):
     session.do(session.stop_recording)
     session.do(session.pause, True)
     page.get_by_role("tab", name="Log").last.click()
-    page.get_by_role("button", name="Look for logs again").click()
+    page.get_by_role("button", name="Refresh the list").click()
     page.locator('input[value="choose a log"]').first.click()
     page.get_by_role("option", name="run.csv").click()
     page.locator('[data-actuon="error"]').first.wait_for(timeout=PATIENCE)

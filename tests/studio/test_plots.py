@@ -82,7 +82,10 @@ def test_series_of_different_x_share_one():
     ("series", "message"),
     [
         (line("back", [0.0, 2.0, 1.0], [0.0, 0.0, 0.0]), "'back': the x of a curve must ascend for uPlot; draw dots"),
-        (bars("bars", [0.0, 1.0], [1.0, 2.0]), "'y': bars, spans and names of values are drawn by Matplotlib only"),
+        (
+            bars("bars", [0.0, 1.0], [1.0, 2.0]),
+            "'y': bars, spans and names of values or places are drawn by Matplotlib only",
+        ),
     ],
 )
 def test_what_uplot_cannot_draw_is_refused(series, message):

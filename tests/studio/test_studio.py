@@ -275,7 +275,7 @@ def test_values_go_back_to_those_of_the_file(session):
     session.set_mode("implicit")
     session.restore_all()
     assert session.real.configs == before
-    assert session.real.mode == "as the file says"
+    assert session.real.mode == "as in the file"
     session.advance(0.01)
 
 
@@ -366,7 +366,7 @@ def test_a_page_reads_and_writes_inside_of_the_folder(folder):
     assert folder.to_read(str(folder.root / "run.csv"), (".csv",)) == folder.root / "run.csv"
     with pytest.raises(actuon.RobotFileError, match="has the format '.csv'; must be one of .yaml"):
         folder.to_write("run.csv", (".yaml",))
-    with pytest.raises(actuon.RobotFileError, match="is there already"):
+    with pytest.raises(actuon.RobotFileError, match="exists; choose another name"):
         folder.to_write("run.csv", (".csv",))
     assert folder.to_write("run.csv", (".csv",), replace=True) == folder.root / "run.csv"
     assert folder.to_write("new.csv", (".csv",)) == folder.root / "new.csv"
@@ -571,13 +571,13 @@ def test_time_that_cannot_be_kept_is_given_up_and_told(monkeypatch):
         clock[0] += 0.001
         clock[0] += max(0.0, pace.took(0.004, 0.001, 0.1))
     assert pace.real_time == pytest.approx(1.0, rel=0.01)
-    assert pace.load == pytest.approx(0.25)
+    assert pace.cpu == pytest.approx(0.25)
     assert pace.given_up == 0.0
     for _ in range(600):  # that take 8 ms
         clock[0] += 0.008
         assert pace.took(0.004, 0.008, 0.1) <= 0.0
     assert pace.real_time == pytest.approx(0.5, rel=0.01)
-    assert pace.load == pytest.approx(2.0)
+    assert pace.cpu == pytest.approx(2.0)
     assert pace.given_up > 1.0
 
 
@@ -587,7 +587,7 @@ def test_time_that_cannot_be_kept_is_given_up_and_told(monkeypatch):
         (("nowhere.xml",), "'nowhere.xml' does not exist"),
         (("ak80-99",), "nor a motor; motors: "),
         (("ak80-9", "--record", "run.txt"), "--record: 'run.txt' has the format '.txt'; must be .npz or .csv"),
-        (("ak80-9", "--host", "256.1.1.1"), "cannot listen at '256.1.1.1'"),
+        (("ak80-9", "--host", "256.1.1.1"), "cannot serve at '256.1.1.1'"),
     ],
 )
 def test_the_command_says_what_is_wrong(complaint, arguments, said):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a robot was in a run, drawn by MuJoCo without a screen."""
+"""Frames of a run, rendered by MuJoCo without a screen."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ from actuon.sim import MujocoSimulation
 
 FRAMES_PER_SECOND = 30
 _RENDERER = Path(__file__).with_name("render_frames.py")
-_HELP = "It needs EGL, as GPU drivers have it, or OSMesa, as in Debian's libosmesa6; MUJOCO_GL chooses between them"
+_HELP = "Install EGL, part of GPU drivers, or OSMesa, Debian's libosmesa6; MUJOCO_GL chooses between them"
 
 
 class CannotDrawError(ActuonError, RuntimeError):
-    """MuJoCo finds no OpenGL to draw with."""
+    """MuJoCo finds no OpenGL library."""
 
 
 @dataclass
 class Film:
-    """Positions of the first robot and of all that is around it, `FRAMES_PER_SECOND`."""
+    """Positions of the first environment, `FRAMES_PER_SECOND`."""
 
     model: Any
-    """MuJoCo's."""
+    """The model of MuJoCo."""
     root: int
     """Number of the body that the camera follows."""
     times: list[float] = field(default_factory=list)
-    """Of each frame [s]."""
+    """Time of each frame [s]."""
     positions: list[np.ndarray] = field(default_factory=list)
-    """Of each frame, shape (nq,)."""
+    """Positions in each frame, shape (nq,)."""
 
     @staticmethod
     def of(simulation: MujocoSimulation) -> Film:
-        """A film of what is simulated, without a frame yet."""
+        """Return an empty film of a simulation."""
         return Film(simulation.models[0], simulation.robots[0].root_body)
 
     def shoot(self, simulation: MujocoSimulation) -> None:
-        """Add a frame, if it is time for one."""
+        """Add a frame if one is due."""
         if simulation.time >= len(self.times) / FRAMES_PER_SECOND:
             self.times.append(simulation.time)
             self.positions.append(simulation.data[0].qpos.copy())
 
     def at(self, time: float) -> int:
-        """The frame that is nearest to a time [s]."""
+        """Return the frame that is nearest to a time [s]."""
         return int(np.argmin(np.abs(np.array(self.times) - time)))
 
     def draw(self, frames: list[int], width: int, height: int) -> Iterator[np.ndarray]:
-        """Pictures of these frames, each of shape (height, width, 3), 8 bits.
+        """Yield images of these frames, each of shape (height, width, 3), 8 bits.
 
         Raises:
-            CannotDrawError: There is no OpenGL.
+            CannotDrawError: MuJoCo finds no OpenGL library.
         """
         import mujoco
 
@@ -86,7 +86,7 @@ class Film:
 
 
 def _libraries() -> list[str]:
-    """Values of MUJOCO_GL to try, in turn; empty: MuJoCo's own choice."""
+    """Return the values of MUJOCO_GL to try, in turn; an empty one is MuJoCo's own choice."""
     chosen = os.environ.get("MUJOCO_GL", "")
     if chosen or not sys.platform.startswith("linux"):
         return [chosen]
@@ -94,7 +94,7 @@ def _libraries() -> list[str]:
 
 
 def _started(arguments: list[str], library: str, errors: Path) -> subprocess.Popen[bytes]:
-    """The renderer in a process of its own: the library is chosen once in a process, and a bad driver can end it."""
+    """Start the renderer in a separate process, which has one OpenGL library and may crash with a bad driver."""
     environment = {name: value for name, value in os.environ.items() if name != "PYOPENGL_PLATFORM"}
     if library:
         environment["MUJOCO_GL"] = library

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot is told to do in ``actuon run``.
+"""Motion of a robot in ``actuon run``.
 
 A quadruped crouches, hops twice, is pushed and stands. Any other robot swings all its joints, within their range.
 """
@@ -12,40 +12,40 @@ from dataclasses import dataclass
 import numpy as np
 
 SWING = 0.5
-"""How far a joint that turns swings to each side [rad], and one that slides [m]."""
+"""Amplitude of the swing of a joint that turns [rad], and of one that slides [m]."""
 SLIDE = 0.1
 SHARE = 0.4
-"""How much of its range a joint swings to each side at most."""
+"""Largest amplitude of a swing, as a fraction of the range of the joint."""
 
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint of the robot that is moved."""
+    """A joint of the robot."""
 
     name: str
     slides: bool
     lower: float
-    """Its stops [rad or m]; ±inf where there is none."""
+    """Lower stop [rad or m]; -inf without one."""
     upper: float
     driven_by: str
     """``"actuator"``, ``"engine drive"`` or ``"nothing"``."""
     has_targets: bool
-    """Whether what drives it follows position targets."""
+    """Whether its actuator or engine drive tracks position targets."""
 
     @property
     def unit(self) -> str:
-        """Of its position."""
+        """Unit of its position."""
         return "m" if self.slides else "rad"
 
     @property
     def effort_unit(self) -> str:
-        """Of its effort."""
+        """Unit of its effort."""
         return "N" if self.slides else "N·m"
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a motion, from ``start`` to ``end`` [s]. ``force`` [N] acts on the root body meanwhile."""
+    """A part of a motion, from ``start`` to ``end`` [s], in which ``force`` [N] acts on the root body."""
 
     name: str
     start: float
@@ -61,7 +61,7 @@ class Choreography:
     phases: tuple[Phase, ...] = ()
 
     def force(self, time: float) -> tuple[float, float, float]:
-        """On the root body [N]."""
+        """Return the force on the root body [N]."""
         acting = (phase.force for phase in self.phases if phase.force and phase.start <= time < phase.end)
         return next(acting, (0.0, 0.0, 0.0))
 
@@ -75,11 +75,11 @@ QUADRUPED = (
     Phase("stand", 4.62, np.inf),
 )
 DOWN, UP = 0.9, 0.03
-"""How long a quadruped takes to crouch, as far as there is time, and to stretch, as a policy would command it [s]."""
+"""Duration of crouching, if there is time for it, and of stretching [s]."""
 
 
 def choreography(joints: list[Joint], home: np.ndarray) -> Choreography:
-    """The motion of a robot with these joints that starts at ``home`` [rad or m], shape (D,)."""
+    """Return the motion of a robot with these joints from ``home`` [rad or m], shape (D,)."""
     lower, upper = np.array([joint.lower for joint in joints]), np.array([joint.upper for joint in joints])
     home = np.clip(home, lower, upper)
     if not is_quadruped(joints):

@@ -130,7 +130,7 @@ def _spans(runs: Sequence[Run]) -> list[Span]:
 
 
 def _with_room_for_names(runs: Sequence[Run], low: float, high: float) -> tuple[float, float]:
-    """Leave room above the curves for the names of phases."""
+    """Return a range with room above the curves for the names of phases."""
     return low, high + (0.12 * (high - low) if any(run.phases for run in runs) else 0.0)
 
 

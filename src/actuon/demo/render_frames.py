@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws frames of a MuJoCo model and writes their bytes to the standard output. A script of `film`, which runs it in a
-process of its own: model.mjb, positions.npy of shape (frames, nq), the number of the body to follow, width, height."""
+"""Script of `film` that renders frames of a MuJoCo model and writes their bytes to the standard output.
+
+Arguments: model.mjb, positions.npy of shape (frames, nq), index of the body to follow, width, height.
+"""
 
 from __future__ import annotations
 

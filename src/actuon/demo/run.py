@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves a robot twice, with the motors of its file and with ideal ones, and shows the difference.
-
-What it is told to do is in `motion`.
-"""
+"""Simulate a robot with its real motors or with ideal ones, and summarise the run. The motion is in `motion`."""
 
 from __future__ import annotations
 
@@ -32,9 +29,9 @@ from .motion import SLIDE, SWING, Joint, Phase, choreography
 
 MOST_STEPS = 10_000_000
 CHATTERS, SATURATED = 0.1, 0.5
-"""Share of the time at a limit beyond which an unstable joint chatters, and any joint follows its limits alone."""
+"""Fraction of time at a limit above which an unstable joint chatters, and above which any joint is saturated."""
 _SHOWN = 4
-"""How many joints a sentence names."""
+"""Most joints to name in one line."""
 
 
 @dataclass
@@ -43,43 +40,43 @@ class Run:
 
     title: str
     data: dict[str, np.ndarray]
-    """As `Recorder.data`. Empty where not even one step could be made."""
+    """Series of `Recorder.data`; empty if the first step failed."""
     joints: list[Joint]
     actuators: dict[str, ActuatorConfig]
-    """Of each DOF that has one, as its file says."""
+    """Actuators of the file, by DOF."""
     heights: np.ndarray
-    """Of the root bodies over time [m], shape (T, N)."""
+    """Heights of the root bodies over time [m], shape (T, N)."""
     upright: np.ndarray
-    """Cosine of their tilt, shape (T, N)."""
+    """Cosine of the tilt of the root bodies, shape (T, N)."""
     is_fixed_base: bool
     end: float
-    """When it ended [s]."""
+    """Time of the end [s]."""
     problem: str | None
-    """Why it ended early, if it did."""
+    """Reason for an early end; None if there was none."""
     phases: tuple[Phase, ...]
-    """Of its motion, up to its end."""
+    """Phases of the motion, up to the end."""
     film: Film | None
-    """Where the robot was, to be drawn; None where the engine is not MuJoCo."""
+    """Frames to render; None if the engine is not MuJoCo."""
     stability: RobotStability | None = None
-    """How near its actuators are to diverging; None where that could not be looked at."""
+    """Stability of the actuators; None if it could not be computed."""
 
 
 @dataclass(frozen=True)
 class JointSummary:
-    """What a joint did in a run."""
+    """Summary of a joint in a run."""
 
     error: float
     """Tracking error, RMS [rad or m]."""
     peak: float
     """Peak effort [N·m or N]."""
     clipped: float
-    """Share of the time that a limit of the motor took something away."""
+    """Fraction of time at a limit of the motor."""
     at_stop: float
-    """Share of the time that it was at a stop."""
+    """Fraction of time at a stop."""
 
 
 def joints_of(actuators: ArticulationActuators) -> list[Joint]:
-    """What is to be known about the joints of the first robot."""
+    """Return the joints of the first robot."""
     robots = actuators.articulation
     lower, upper = (side.numpy()[0] for side in robots.get_dof_limits())
     stiffness = robots.get_dof_gains()[0].numpy()[0]
@@ -103,16 +100,16 @@ def simulate(
     tick: Callable[[float], None] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> tuple[Run, Recorder]:
-    """Move a robot, and record it, until the end or until it diverges.
+    """Simulate and record a robot, until the end or until it diverges.
 
     Args:
         source: The robot and its motors.
-        seconds: How long [s].
-        num_envs: How many copies.
-        ideal: Take the limits and the delay off, on joints with the same friction and armature.
+        seconds: Duration [s].
+        num_envs: Number of copies.
+        ideal: Remove limits and delay, on joints with the same friction and armature.
         engine: ``"mujoco"`` or ``"newton"``. Default: the one that reads the file.
-        tick: Told the share that is done, now and then.
-        tell: Told, before it moves, how efforts reach the engine, how near it is to diverging, and what it has.
+        tick: Called with the completed fraction from time to time.
+        tell: Called before the first step with lines about integration, stability and stages.
     """
     title = "ideal PD" if ideal else "real motor"
     engine, source = source.in_engine(engine)
@@ -183,13 +180,13 @@ def simulate(
 
 
 def _mute_overflow(simulation: NewtonSimulation) -> None:
-    """Let MuJoCo Warp not warn of iterations that run out, as they do in a divergence, which is told as an error."""
+    """Suppress warnings of MuJoCo Warp about iterations that run out: a divergence raises an error."""
     _, engine_of_many = simulation.solver.import_mujoco()
     simulation.solver.mjw_model.opt.warn_overflow &= ~engine_of_many.OverflowType.ITERATIONS
 
 
 def _configs(source: RobotSource, robots: Articulation) -> dict[str, ActuatorConfig]:
-    """Return the actuators of a robot; the error says if there could not be any."""
+    """Return the actuators of a robot. The error says if the robot has no joint for one."""
     try:
         return source.configs(robots)
     except RobotFileError as error:
@@ -201,7 +198,7 @@ def _configs(source: RobotSource, robots: Articulation) -> dict[str, ActuatorCon
 
 
 def _stability(actuators: ArticulationActuators) -> RobotStability | None:
-    """How near actuators are to diverging; None where a chain or the engine does not let that be known."""
+    """Return the stability of actuators; None if it cannot be computed."""
     try:
         found = stability_on(actuators)
     except ActuonError:
@@ -224,7 +221,7 @@ def _makeup(configs: Mapping[str, ActuatorConfig]) -> str:
 
 @contextlib.contextmanager
 def _usd_warnings_as_pythons(engine: str) -> Iterator[None]:
-    """USD would print into a progress bar what it has to say about a stage."""
+    """Turn warnings of USD, which would be printed into a progress bar, into warnings of Python."""
     if engine != "newton":
         yield
         return
@@ -239,9 +236,9 @@ def _usd_warnings_as_pythons(engine: str) -> Iterator[None]:
 
 
 def saturation(run: Run) -> str | None:
-    """Say which joints followed their limits in place of their targets, and what to do; None where none did.
+    """Return a message about saturated joints, with advice; None if there are none.
 
-    That is a joint at a limit for more than `SATURATED` of the time, or for more than `CHATTERS` where it is unstable.
+    A joint is saturated if it is at a limit for more than `SATURATED` of the time, or `CHATTERS` if it is unstable.
     """
     usages = {} if run.stability is None else {joint.name: joint.usage for joint in run.stability.joints}
     found = {}
@@ -255,16 +252,16 @@ def saturation(run: Run) -> str | None:
     names = ", ".join(f"{name} {100 * found[name][0]:.0f} %" for name in worst[:_SHOWN])
     more = f" and {len(worst) - _SHOWN} more" if len(worst) > _SHOWN else ""
     unstable = [name for name in worst if found[name][1]]
-    advice = "raise its limits, lower its gains, or take a motor that is strong enough for this motion"
+    advice = "raise the limits, lower the gains, or choose a stronger motor"
     if unstable and run.stability is not None:
         advice = why_diverged(run.stability, unstable[0])
-    return f"it followed its limits and not its targets: at a limit for much of the time ({names}{more}); {advice}"
+    return f"its joints are saturated: at a limit for much of the time ({names}{more}); {advice}"
 
 
 def lost_targets(run: Run) -> str | None:
-    """Say which unstable joints were further from their targets than these move, and what to do; None if none was.
+    """Return a message about unstable joints with errors larger than the motion of their targets; None without any.
 
-    Without limits such a joint may swing ever further, and not diverge in the time of the run.
+    Without limits such a joint may swing further and further, but not diverge within the run.
     """
     if run.stability is None:
         return None
@@ -282,11 +279,11 @@ def lost_targets(run: Run) -> str | None:
     shown = ", ".join(f"{joint.name} {rows[joint.name].error:.3g} {joint.unit}" for joint in worst[:_SHOWN])
     more = f" and {len(worst) - _SHOWN} more" if len(worst) > _SHOWN else ""
     advice = why_diverged(run.stability, worst[0].name)
-    return f"it did not follow its targets: off by more than these move ({shown}{more}, RMS); {advice}"
+    return f"it does not track its targets: the error is larger than their motion ({shown}{more}, RMS); {advice}"
 
 
 def summary(run: Run) -> dict[str, JointSummary]:
-    """What each joint did, by name."""
+    """Return a summary of each joint, by name."""
     position, target, effort = (
         run.data[name].astype(np.float64) for name in ("position", "position_target", "applied_effort")
     )

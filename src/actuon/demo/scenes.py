@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of a robot to look at: a picture of moments, and a video."""
+"""Images and videos of runs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .run import Run
 VIDEO_FORMATS = (".mp4", ".gif")
 _VIDEO = Option("video", "--video")
 _SIZE = (448, 336)
-"""Width and height of a robot in a picture and in a video, by 16 as encoders like it."""
+"""Width and height of an image of a robot [px], multiples of 16 for video encoders."""
 _MOMENTS = 4
 
 
 def moments(run: Run) -> list[tuple[str, float]]:
-    """What to show of a run, and when [s]: the end of each kind of phase, the top of a hop."""
+    """Return names and times [s] of the moments to show: the end of each kind of phase, the top of a hop."""
     shown: dict[str, float] = {}
     for phase in run.phases:
         during = (run.data["time"] >= phase.start) & (run.data["time"] < phase.end)
@@ -41,7 +41,7 @@ def save_picture(runs: list[Run], path: Path) -> None:
     """Draw moments of each run that has a film, a row for each.
 
     Raises:
-        CannotDrawError: There is no OpenGL.
+        CannotDrawError: MuJoCo finds no OpenGL library.
     """
     filmed = [(run, run.film) for run in runs if run.film is not None]
     columns = max(len(moments(run)) for run, _ in filmed)
@@ -62,8 +62,8 @@ def save_video(runs: list[Run], path: Path, tick: Callable[[float], None] | None
     """Write a video of the runs side by side, as ``.mp4`` or ``.gif``.
 
     Raises:
-        CannotDrawError: There is no OpenGL.
-        MissingExtraError: What writes videos is not installed.
+        CannotDrawError: MuJoCo finds no OpenGL library.
+        MissingExtraError: The extra that writes videos is not installed.
     """
     filmed = [(run, run.film) for run in runs if run.film is not None]
     every, write = (2, _write_gif) if path.suffix == ".gif" else (1, _write_mp4)
@@ -74,7 +74,7 @@ def save_video(runs: list[Run], path: Path, tick: Callable[[float], None] | None
 
 
 def check_video(path: Path, engine: str) -> None:
-    """Refuse, before anything is simulated, a video that could not be written at the end."""
+    """Raise an error if a video could not be written. Call before the simulation."""
     if path.suffix not in VIDEO_FORMATS:
         formats = " or ".join(VIDEO_FORMATS)
         raise RobotFileError(f"'{path}' has the format '{path.suffix}'; must be {formats}", option=_VIDEO)
@@ -82,7 +82,7 @@ def check_video(path: Path, engine: str) -> None:
         raise RobotFileError(f"'{path}' is a directory; must be a file", option=_VIDEO)
     if engine != "mujoco":
         fix = Fix("engine='mujoco'", "--engine mujoco")
-        raise RobotFileError(f"MuJoCo draws what it has moved; the engine is {engine}. Use ", fix=fix, option=_VIDEO)
+        raise RobotFileError(f"needs the engine mujoco; the engine is {engine}. Use ", fix=fix, option=_VIDEO)
     check_folder(path.parent)
     _pillow()
     if path.suffix == ".mp4":
@@ -110,7 +110,7 @@ def _ffmpeg() -> Any:
 def _side_by_side(
     filmed: list[tuple[Run, Film]], frames: range, tick: Callable[[float], None] | None
 ) -> Iterator[np.ndarray]:
-    """Pictures, each of shape (height, width of all, 3). A run that ended early stands still."""
+    """Yield images of all runs, each of shape (height, total width, 3). A run that ended early stands still."""
     shown = [[min(frame, len(film.times) - 1) for frame in frames] for _, film in filmed]
     streams = [film.draw(own, *_SIZE) for (_, film), own in zip(filmed, shown, strict=True)]
     for i, pictures in enumerate(zip(*streams, strict=True)):
@@ -124,7 +124,7 @@ def _side_by_side(
 
 
 def _titled(run: Run, film: Film, frame: int, picture: np.ndarray) -> np.ndarray:
-    """The picture with what it shows written into it."""
+    """Return an image with its title written into it."""
     pillow = _pillow()
     time = film.times[frame]
     now = [phase.name for phase in run.phases if phase.start <= time < phase.end]

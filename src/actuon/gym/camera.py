@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of a robot by MuJoCo, without a screen."""
+"""Images of a robot by MuJoCo, without a screen."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import numpy as np
 
 from ..errors import ParameterError, SimulationError, shown
 
-_HELP = "It needs EGL, as GPU drivers have it, or OSMesa, as in Debian's libosmesa6; MUJOCO_GL chooses between them"
+_HELP = "Install EGL, part of GPU drivers, or OSMesa, Debian's libosmesa6; MUJOCO_GL chooses between them"
 
 
 class Camera:
-    """A camera that goes along with a body.
+    """Camera that follows a body.
 
     Args:
-        model: MuJoCo's.
-        body: Number of the body.
-        width: Of pictures.
-        height: Of pictures.
+        model: The model.
+        body: Index of the body.
+        width: Width of images [px].
+        height: Height of images [px].
 
     Raises:
-        ParameterError: Pictures are larger than the model's ``offwidth`` and ``offheight``.
-        SimulationError: MuJoCo finds no OpenGL to draw with.
+        ParameterError: Images are larger than the model's ``offwidth`` and ``offheight``.
+        SimulationError: MuJoCo finds no OpenGL library.
     """
 
     def __init__(self, model: mujoco.MjModel, body: int, width: int, height: int):
@@ -51,7 +51,7 @@ class Camera:
         self._beside = self._camera.lookat[:2] - start.xpos[body, :2]
 
     def draw(self, data: mujoco.MjData) -> np.ndarray:
-        """Return a picture, shape (height, width, 3), 8 bits."""
+        """Return an image, shape (height, width, 3), 8 bits."""
         self._context.make_current()
         shown_data = mujoco.MjData(self._model)  # so that drawing changes nothing in the simulation
         shown_data.qpos[:] = data.qpos
@@ -72,7 +72,7 @@ class Camera:
         return np.ascontiguousarray(picture[::-1])
 
     def close(self) -> None:
-        """Free what OpenGL holds."""
+        """Free the OpenGL context."""
         self._context.make_current()
         self._drawing.free()
         self._context.free()

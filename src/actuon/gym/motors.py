@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which motors: by one word, by the name of one in the catalogue, from a file, or as a config."""
+"""Motors of the quadruped: by keyword, by name in the catalogue, from a file, or as a config."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ REAL, IDEAL, SERVO = "real", "ideal", "servo"
 
 
 def motors_of(motors: MotorsLike, joints: Sequence[str]) -> list[tuple[ActuatorConfig, str]]:
-    """Return the actuator of each joint; no actuators for the engine's own servos.
+    """Return the actuator of each joint; empty for the engine's own servos.
 
     Args:
         motors: ``"real"``, the YAML of the quadruped; ``"ideal"``, its controllers alone; ``"servo"``, MuJoCo's own
             servos; the path of another file with actuators; the name of a motor in the catalogue, behind the
             controllers and delays of the quadruped's YAML; or one config for all joints.
-        joints: Their names.
+        joints: Names of the joints.
 
     Raises:
-        ParameterError: It is none of these.
-        RobotFileError: A file cannot be read, or leaves a joint out.
+        ParameterError: ``motors`` is none of these.
+        RobotFileError: A file cannot be read, or has no actuator for a joint.
     """
     if isinstance(motors, ActuatorConfig):
         return [(motors, joint) for joint in joints]

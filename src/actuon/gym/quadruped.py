@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quadruped as a Gymnasium vector environment: it is told a velocity, and paid to walk at it."""
+"""The quadruped as a Gymnasium vector environment that follows velocity commands."""
 
 from __future__ import annotations
 
@@ -19,56 +19,54 @@ from .single_env import SingleEnv
 DT = 0.004
 """Time step of physics and motors [s]."""
 SUBSTEPS = 5
-"""Of these in a step of the environment: 50 a second."""
+"""Time steps per step of the environment, at 50 Hz."""
 ACTION_SCALE = 0.5
-"""How far an action of 1 moves the target of a joint [rad]."""
+"""Change of a joint's target by an action of 1 [rad]."""
 JOINTS = tuple(f"{leg}_{part}_joint" for leg in ("FL", "FR", "RL", "RR") for part in ("hip", "thigh", "calf"))
 """Names of the joints, in their order."""
 COMMANDS = ((-1.0, 1.0), (-0.4, 0.4), (-1.0, 1.0))
 """Ranges of forward and sideways velocity [m/s] and yaw rate [rad/s]."""
 
 _COMMAND_SECONDS = 5.0
-"""How long a command holds [s]."""
+"""Duration of a command [s]."""
 _CLOCK = 2.0
-"""Rate at which robots trot [Hz]."""
+"""Frequency of the trot [Hz]."""
 _LIFT = np.array([0.0, 0.17, -0.34], np.float32)
-"""How far hip, thigh and calf turn to lift a foot by 6 cm [rad]."""
+"""Change of hip, thigh and calf that lifts a foot by 6 cm [rad]."""
 _TROT = np.array([1.0, -1.0, -1.0, 1.0], np.float32)
-"""Which feet swing while the sine of the clock is positive: front left and rear right, then the others."""
+"""Sign per foot: front left and rear right swing while the sine of the clock is positive, then the others."""
 _LOWEST = 0.15
-"""Height of the base below which a robot fell [m]."""
+"""Height of the base below which a robot has fallen [m]."""
 _STEEPEST = -0.5
-"""Share of gravity along the base's own axis above which a robot fell: tilted by 60°."""
+"""Component of gravity along the axis of the base above which a robot has fallen: tilted by 60°."""
 _START_POSITION, _START_VELOCITY = 0.1, 0.3
-"""How far joints [rad] and the velocity of the base [m/s] may be from home at the start."""
+"""Largest deviation of joints [rad] and of the base velocity [m/s] from home at the start."""
 _SCALES = {"linear": 2.0, "angular": 0.25, "joint_velocity": 0.05}
-"""Of observations, to be about 1."""
+"""Factors that bring observations to about 1."""
 
 
 class QuadrupedEnv(RobotEnv):
-    """Quadrupeds that are told how fast to walk, with ideal or real motors.
+    """Quadrupeds that follow velocity commands, with ideal or real motors.
 
-    A step lasts 20 ms. Without actions, robots trot on the spot, to a clock of 2 Hz. An action says, for each of 12
-    joints, how far its target is from that, from -1 to 1, for ±0.5 rad; what is beyond is clipped. An observation has
-    50 numbers, in the frame of the base: linear velocity [0.5 m/s],
-    angular velocity [4 rad/s], the direction of gravity, the command in the units of the velocities, positions of
-    joints from home [rad], their velocities [20 rad/s], the last action, and sine and cosine of the
-    clock. An episode ends where a robot falls, and is cut after ``episode_seconds``. Commands change every 5 s.
+    A step lasts 20 ms. Without actions, robots trot on the spot at 2 Hz. An action, from -1 to 1 for each of 12 joints,
+    moves its target from there by up to 0.5 rad; larger ones are clipped. An observation has 50 numbers, in the frame
+    of the base: linear velocity [0.5 m/s], angular velocity [4 rad/s], direction of gravity, the command in the units
+    of the velocities, positions of joints relative to home [rad], their velocities [20 rad/s], the last action, and
+    sine and cosine of the trot. An episode terminates if a robot falls, and is truncated after ``episode_seconds``.
+    Commands change every 5 s.
 
-    Each environment draws random numbers from a generator of its own: whatever happens to the others, it goes on the
-    same, to the last bit.
+    Each environment has its own random generator, so its results do not depend on the others.
 
     Args:
         num_envs: Number of robots.
-        motors: ``"real"``, those of the quadruped's YAML: a delay, a PD controller, a torque-speed line. ``"ideal"``:
-            the same controllers, without delay and limits. ``"servo"``: MuJoCo's own position servos. The path of
-            another YAML, the name of a motor in the catalogue, or one `ActuatorConfig` for all joints.
+        motors: ``"real"``: motors of the quadruped's YAML, with delay, PD controller and torque-speed line.
+            ``"ideal"``: the same controllers without delay and limits. ``"servo"``: MuJoCo's own position servos. Or
+            the path of another YAML, the name of a motor in the catalogue, or one `ActuatorConfig` for all joints.
         episode_seconds: Length of an episode [s].
         commands: Ranges of forward and sideways velocity [m/s] and yaw rate [rad/s].
-        rewards: Weights of rewards other than those of `REWARDS`, by name.
-        autoreset_mode: When an environment that ended starts again: at the next step, in the same one, or not without
-            a `reset`.
-        render_mode: ``"rgb_array"`` for pictures by `render`.
+        rewards: Weights of rewards by name that replace those of `REWARDS`.
+        autoreset_mode: When an environment that ended is reset: in the next step, in the same step, or by `reset` only.
+        render_mode: ``"rgb_array"`` if `render` is used.
     """
 
     def __init__(
@@ -103,20 +101,20 @@ class QuadrupedEnv(RobotEnv):
         self._qd = arrays.joint_qd.numpy().reshape(num_envs, -1)
         self._efforts = arrays.joint_f.numpy().reshape(num_envs, -1)[:, -self.robots.num_dofs :]
         self.commands = np.zeros((num_envs, 3), np.float32)
-        """What the robots are told: forward and sideways velocity [m/s] and yaw rate [rad/s], shape (N, 3)."""
+        """Commanded forward and sideways velocity [m/s] and yaw rate [rad/s], shape (N, 3)."""
         self.reward_terms: dict[str, np.ndarray] = {}
-        """What each term added to the last reward, shape (N,)."""
+        """Contribution of each term to the last reward, shape (N,)."""
         self._motion = self._measured()
         self._targets = np.zeros_like(self.action)
 
     @property
     def velocities(self) -> np.ndarray:
-        """How robots move, as `commands` say it, shape (N, 3)."""
+        """Measured velocities, in the order of `commands`, shape (N, 3)."""
         motion = self._measured()
         return np.column_stack([motion.linear_velocity[:, :2], motion.angular_velocity[:, 2]])
 
     def _command(self, actions: np.ndarray) -> None:
-        """Tell joints to trot on the spot, and to deviate from that by the actions."""
+        """Set the targets of a trot on the spot, plus the actions."""
         swing = np.maximum(np.sin(self._phase()) * _TROT, 0.0)
         trot = swing[:, :, None] * _LIFT
         self._targets = self.action_scale * actions + trot.reshape(actions.shape).astype(np.float32)
@@ -142,7 +140,7 @@ class QuadrupedEnv(RobotEnv):
         return np.asarray(np.sum(list(terms.values()), axis=0, dtype=np.float32))
 
     def _advance(self) -> None:
-        """Draw new commands where one has held long enough."""
+        """Draw new commands at the end of their duration."""
         due = np.flatnonzero(self._steps % round(_COMMAND_SECONDS / (DT * SUBSTEPS)) == 0)
         if due.size:
             self._draw_commands(due)
@@ -204,12 +202,12 @@ class QuadrupedEnv(RobotEnv):
 
 
 def make_quadruped(**options: Any) -> SingleEnv:
-    """Return one quadruped as a plain environment. Takes what `QuadrupedEnv` takes."""
+    """Return one quadruped as a plain environment, with the options of `QuadrupedEnv`."""
     return SingleEnv(QuadrupedEnv(1, autoreset_mode=AutoresetMode.DISABLED, **options))
 
 
 def _checked_ranges(commands: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest commands, each of shape (3,)."""
+    """Return the lowest and the highest commands, each of shape (3,)."""
     try:
         ranges = np.array(commands, dtype=np.float64)
     except (TypeError, ValueError):

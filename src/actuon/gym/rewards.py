@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a walking robot is paid for, each term for all robots at once."""
+"""Reward terms of a walking robot, each for all robots at once."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ _TOLERANCE = 0.25
 
 @dataclass
 class Motion:
-    """What robots do after a step, in the frames of their bases. Each array has a row for each robot."""
+    """Motion of robots after a step, in the frames of their bases. Each array has a row for each robot."""
 
     linear_velocity: np.ndarray
     """[m/s], shape (N, 3)."""
     angular_velocity: np.ndarray
     """[rad/s], shape (N, 3)."""
     gravity: np.ndarray
-    """Where down is, of length 1, shape (N, 3)."""
+    """Unit vector of gravity, shape (N, 3)."""
     height: np.ndarray
-    """Of the base above ground [m], shape (N,)."""
+    """Height of the base above ground [m], shape (N,)."""
     position: np.ndarray
-    """Of joints, from where they are at home [rad], shape (N, D)."""
+    """Positions of joints relative to home [rad], shape (N, D)."""
     velocity: np.ndarray
-    """Of joints [rad/s], shape (N, D)."""
+    """Velocities of joints [rad/s], shape (N, D)."""
 
 
 def checked_weights(rewards: Mapping[str, Any] | None) -> dict[str, float]:
-    """All weights: those given, and the others as in `REWARDS`."""
+    """Return the weights of all terms; those that are not given are as in `REWARDS`."""
     if rewards is not None and not isinstance(rewards, Mapping):
         raise ParameterError(f"rewards: got {shown(rewards)}; must be a dict of weights by name")
     given = dict(rewards or {})
@@ -67,14 +67,14 @@ def checked_weights(rewards: Mapping[str, Any] | None) -> dict[str, float]:
 def reward_terms(
     motion: Motion, commands: np.ndarray, effort: np.ndarray, action_change: np.ndarray, fell: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Each term before its weight, shape (N,).
+    """Return each term without its weight, shape (N,).
 
     Args:
-        motion: What the robots do.
+        motion: Motion of the robots.
         commands: Forward and sideways velocity [m/s] and yaw rate [rad/s], shape (N, 3).
-        effort: Of joints [N·m], shape (N, D).
-        action_change: Actions less those of the step before, shape (N, D).
-        fell: Whether a robot fell, shape (N,).
+        effort: Efforts of joints [N·m], shape (N, D).
+        action_change: Change of actions since the step before, shape (N, D).
+        fell: Mask of robots that fell, shape (N,).
     """
     error = motion.linear_velocity[:, :2] - commands[:, :2]
     yaw_error = motion.angular_velocity[:, 2] - commands[:, 2]

@@ -19,6 +19,7 @@ from ..attach.articulation_actuators import ArticulationActuators
 from ..attach.telemetry import Telemetry
 from ..errors import ArrayError, ArrayTypeError, ParameterError, SimulationError, listed, shown
 from ..motor_source import configs_of, read_entries
+from ..motors.catalogue import motor_names
 from ..sim import Articulation, MujocoSimulation
 from ..sim.ids import ids_to_reset
 from ..typing import ArrayLike, PathLike
@@ -29,10 +30,10 @@ RENDER_MODES = ("rgb_array",)
 
 
 class RobotEnv(VectorEnv):
-    """Copies of a robot, stepped together. What they see and are paid for are functions of yours.
+    """Copies of a robot, stepped together, with functions for observations and rewards.
 
     A step sets the targets of the joints that have motors to home plus ``action_scale`` times the action, from -1 to 1,
-    and takes ``substeps`` steps of physics and motors. Functions get the environment, with `position`, `velocity`,
+    and takes ``substeps`` steps of physics and motors. Functions receive the environment, with `position`, `velocity`,
     `action`, `last_action`, `episode_time`, `telemetry()`, `robots` and `simulation`, and return arrays with a row for
     each robot::
 
@@ -41,30 +42,28 @@ class RobotEnv(VectorEnv):
 
         envs = RobotEnv("arm.xml", 16, "arm.actuon.yaml", reward=reward)
 
-    Each environment draws random numbers from a generator of its own, `np_random`: whatever happens to the others, it
-    goes on the same, to the last bit.
+    Each environment has its own random generator in `np_random`, so its results do not depend on the others.
 
     Args:
-        robot: An MJCF or URDF file, with one robot.
+        robot: MJCF or URDF file with one robot.
         num_envs: Number of robots.
         motors: A YAML file with actuators, one `ActuatorConfig` for all joints, or configs by the names of joints.
             Joints without one are passive. None: MuJoCo's own servos.
         reward: Returns the rewards of a step, shape (N,).
         observation: Returns observations, shape (N, O). Default: positions of all joints from home, their velocities,
             and the last action.
-        terminated: Returns which robots failed, booleans of shape (N,). Default: none ever does.
-        start: Called with the environment and the numbers of robots that start an episode at home; moves them
-            elsewhere.
+        terminated: Returns a mask of robots that failed, shape (N,). Default: none.
+        start: Called with the environment and the indices of robots that start an episode, which are at home; may move
+            them.
         act: Called with the environment and the actions, shape (N, A), instead of setting position targets.
-        action_scale: How far an action of 1 moves the target of a joint [rad or m].
+        action_scale: Change of a joint's target by an action of 1 [rad or m].
         dt: Time step of physics and motors [s].
-        substeps: Of these in a step of the environment.
+        substeps: Time steps per step of the environment.
         episode_seconds: Length of an episode [s].
-        autoreset_mode: When an environment that ended starts again: at the next step, in the same one, or not without
-            a `reset`.
-        render_mode: ``"rgb_array"`` for pictures by `render`.
-        width: Of pictures.
-        height: Of pictures.
+        autoreset_mode: When an environment that ended is reset: in the next step, in the same step, or by `reset` only.
+        render_mode: ``"rgb_array"`` if `render` is used.
+        width: Width of images [px].
+        height: Height of images [px].
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012  # as Gymnasium declares it
@@ -140,7 +139,7 @@ class RobotEnv(VectorEnv):
         self.joints = [self.robots.dof_names[i] for i in self._driven]
         """Names of the joints that actions move."""
         if not self.joints:
-            raise ParameterError(f"'{robot}' has no servos of its own, and no motors are given: nothing to act with")
+            raise ParameterError(f"'{robot}' has no servos, and no motors are given: there is nothing to act on")
         self.home = self.robots.get_dof_positions().numpy()[0]
         """Positions of all joints at the start [rad or m], shape (D,)."""
         self._generators = [np.random.default_rng() for _ in range(num_envs)]
@@ -153,7 +152,7 @@ class RobotEnv(VectorEnv):
         self.action = np.zeros((num_envs, len(self.joints)), np.float32)
         """Actions of the last step, shape (N, A); 0 at the start of an episode."""
         self.last_action = self.action.copy()
-        """Those of the step before."""
+        """Actions of the step before, shape (N, A)."""
         self.single_action_space = Box(-1.0, 1.0, (len(self.joints),), np.float32)
         self.single_observation_space = Box(-np.inf, np.inf, (self._observation_size(),), np.float32)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -161,12 +160,12 @@ class RobotEnv(VectorEnv):
 
     @property
     def position(self) -> np.ndarray:
-        """Positions of all joints of one DOF, passive ones too [rad or m], shape (N, D)."""
+        """Positions of all joints of one DOF, passive ones included [rad or m], shape (N, D)."""
         return self.robots.values("joint_q")
 
     @property
     def velocity(self) -> np.ndarray:
-        """Their velocities [rad/s or m/s], shape (N, D)."""
+        """Velocities of all joints of one DOF [rad/s or m/s], shape (N, D)."""
         return self.robots.values("joint_qd")
 
     @property
@@ -181,25 +180,25 @@ class RobotEnv(VectorEnv):
 
     @property
     def np_random_seed(self) -> tuple[int | None, ...]:
-        """The seed of each environment; None where none was given."""
+        """The seed of each environment; None without one."""
         return tuple(self._seeds)
 
     def telemetry(self) -> Telemetry | None:
-        """Return what the motors did in the last step of physics. None for MuJoCo's own servos."""
+        """Return the telemetry of the motors in the last step of physics; None for MuJoCo's own servos."""
         return None if self.actuators is None else self.actuators.telemetry()
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start new episodes, in all environments or some. The state of their motors is reset too.
+        """Start new episodes in all environments or some, and reset the state of their motors.
 
         Args:
-            seed: Environment i starts from ``seed + i``; or one seed for each. Default: generators go on.
-            options: ``{"reset_mask": ...}``, a mask of booleans, or ``{"env_ids": ...}``, numbers: which environments.
-                The others go on unchanged. Default: all.
+            seed: Environment i is seeded with ``seed + i``; or one seed for each. Default: generators continue.
+            options: ``{"reset_mask": ...}``, a mask of booleans, or ``{"env_ids": ...}``, indices of environments.
+                The others are not changed. Default: all.
 
         Returns:
-            Observations of all environments, shape (N, O), and no more information.
+            Observations of all environments, shape (N, O), and an empty dict.
         """
         ids, seeds = self._chosen(options), self._checked_seeds(seed)
         if not self._is_ready and len(ids) < self.num_envs:
@@ -212,18 +211,18 @@ class RobotEnv(VectorEnv):
         return self._observations(), {}
 
     def step(self, actions: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Let all robots act for one step.
+        """Step all environments.
 
         Args:
-            actions: From -1 to 1, shape (N, A); what is beyond is clipped.
+            actions: From -1 to 1, shape (N, A); larger ones are clipped.
 
         Returns:
             Observations of shape (N, O), rewards, terminations and truncations of shape (N,), and ``final_obs`` of
-            those that ended and started again in this step.
+            environments that were reset in this step.
 
         Raises:
-            ArrayError: Actions have another shape, or one is NaN or infinite. Nothing has moved.
-            SimulationError: There was no `reset`; or a robot diverged, see `MujocoSimulation.step`.
+            ArrayError: Actions have another shape, or one is NaN or infinite. The state is unchanged then.
+            SimulationError: `reset` was not called; or a robot diverged, see `MujocoSimulation.step`.
         """
         given = self._checked_actions(actions)
         starting = np.flatnonzero(self._ended)
@@ -250,10 +249,10 @@ class RobotEnv(VectorEnv):
         return observations, rewards, failed, late, infos
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """Return a picture of each environment, shape (height, width, 3), 8 bits, from a camera that goes along.
+        """Return an image of each environment, shape (height, width, 3), 8 bits, from a camera that follows the robot.
 
         Raises:
-            SimulationError: MuJoCo finds no OpenGL to draw with.
+            SimulationError: MuJoCo finds no OpenGL library.
         """
         if self.render_mode is None:
             logger.warn('render() without a render mode: make the environment with render_mode="rgb_array"')
@@ -270,10 +269,10 @@ class RobotEnv(VectorEnv):
             self._camera = None
         self.simulation.close()
 
-    # What an environment may do in its own way
+    # Hooks of subclasses
 
     def _command(self, actions: np.ndarray) -> None:
-        """Hand actions to the motors."""
+        """Apply actions to the motors."""
         if self._act is not None:
             self._act(self, actions)
             return
@@ -281,7 +280,7 @@ class RobotEnv(VectorEnv):
         self.robots.set_dof_position_targets(targets, dof_indices=self._driven)
 
     def _moved(self) -> None:
-        """Called when robots have moved: after steps and at the start of episodes."""
+        """Update caches after robots have moved: after steps and at the start of episodes."""
 
     def _terminations(self) -> np.ndarray:
         if self._terminated is None:
@@ -293,7 +292,7 @@ class RobotEnv(VectorEnv):
         return self._rows("reward", self._reward(self), (self.num_envs,)).astype(np.float32)
 
     def _advance(self) -> None:
-        """Called after rewards are paid and before robots observe."""
+        """Advance commands, after rewards and before observations."""
 
     def _observation_size(self) -> int:
         if self._observation is None:
@@ -307,14 +306,14 @@ class RobotEnv(VectorEnv):
         return self._rows("observation", self._observation(self), shape).astype(np.float32)
 
     def _start_state(self, ids: np.ndarray) -> None:
-        """Move robots that are at home to where their episodes start."""
+        """Move robots from home to the start of their episodes."""
         if self._start_function is not None:
             self._start_function(self, ids)
 
     # Shared
 
     def _rows(self, name: str, values: Any, shape: tuple[int | None, ...]) -> np.ndarray:
-        """Return what a function of the user returned, a copy, or refuse its shape."""
+        """Return a copy of the result of a user's function, after a check of its shape."""
         array = np.array(values)
         fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
         if not fits or array.dtype.kind not in "fiub":
@@ -326,7 +325,7 @@ class RobotEnv(VectorEnv):
         return array
 
     def _start(self, ids: np.ndarray) -> None:
-        """Bring environments to the start of an episode."""
+        """Move environments to the start of an episode."""
         if not ids.size:
             return
         self.simulation.reset(ids)
@@ -337,7 +336,7 @@ class RobotEnv(VectorEnv):
         self._moved()
 
     def _final(self, observations: np.ndarray, ids: np.ndarray) -> dict[str, Any]:
-        """Return what Gymnasium wants to know of environments that end and start again in one step."""
+        """Return the infos of environments that end and are reset in one step, as Gymnasium defines them."""
         last = np.full(self.num_envs, None, dtype=object)
         for i in ids:
             last[i] = observations[i].copy()
@@ -397,7 +396,7 @@ class RobotEnv(VectorEnv):
 
 
 def _configs(motors: Any, joints: Sequence[str]) -> dict[str, ActuatorConfig]:
-    """Return the actuators of joints, by name, in the order of joints; none for MuJoCo's own servos."""
+    """Return the actuators of joints, by name, in the order of joints; empty for MuJoCo's own servos."""
     if motors is None:
         return {}
     if isinstance(motors, ActuatorConfig):
@@ -409,6 +408,12 @@ def _configs(motors: Any, joints: Sequence[str]) -> dict[str, ActuatorConfig]:
             if not isinstance(config, ActuatorConfig):
                 raise ParameterError(f"motors: {name}: got {shown(config)}; must be an ActuatorConfig")
         found = dict(motors)
+    elif isinstance(motors, str) and motors in motor_names():
+        raise ParameterError(
+            f"motors: '{motors}' is a motor without a controller; pass "
+            f"actuon.find_motor('{motors}').datasheet.actuator(actuon.PDControlConfig(kp, kd)), or a YAML file with "
+            "both"
+        )
     elif isinstance(motors, (str, Path)):
         found = configs_of(Path(motors), read_entries(Path(motors)), joints)
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`SingleEnv`: one robot as a plain Gymnasium environment, for libraries that take no vectors."""
+"""`SingleEnv`: one robot as a plain Gymnasium environment, for libraries without vector environments."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .robot_env import RENDER_MODES, RobotEnv
 
 
 class SingleEnv(gymnasium.Env[np.ndarray, np.ndarray]):
-    """The robot of a `RobotEnv` that has one.
+    """Plain environment of a `RobotEnv` with one robot.
 
     Args:
-        envs: An environment with ``num_envs=1`` and ``autoreset_mode="Disabled"``. Attributes that a `SingleEnv` does
-            not have are reached by ``env.envs``.
+        envs: An environment with ``num_envs=1`` and ``autoreset_mode="Disabled"``. It stays accessible as
+            ``env.envs``.
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012  # as Gymnasium declares it
@@ -45,12 +45,12 @@ class SingleEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return observations[0], infos
 
     def step(self, action: ArrayLike) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Let the robot act for one step. See `RobotEnv.step`."""
+        """Step the environment. See `RobotEnv.step`."""
         observations, rewards, failed, late, infos = self.envs.step(np.asarray(action)[None])
         return observations[0], float(rewards[0]), bool(failed[0]), bool(late[0]), infos
 
     def render(self) -> np.ndarray | None:
-        """Return a picture. See `RobotEnv.render`."""
+        """Return an image. See `RobotEnv.render`."""
         pictures = self.envs.render()
         return None if pictures is None else pictures[0]
 

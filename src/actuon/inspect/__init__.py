@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot's file says about its drives and actuators: reports, checks, a first actuon.yaml."""
+"""Reports on the drives and actuators in a robot's file, checks, and a first actuon.yaml."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an MJCF or URDF file says about each joint: values as the simulation reads them, sources from the model."""
+"""Drives of the joints of an MJCF or URDF file: values as compiled by MuJoCo, and their sources."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .urdf_drives import UrdfDrives, read_urdf
 
 _INTEGRATED = "integrated velocity servo"
 _LONGEST = 9999
-"""Longest delay that a stage has memory for [steps]."""
+"""Longest delay of a stage [steps]."""
 
 
 def read_mujoco(path: Path) -> OwnDrives:
-    """What a file that MuJoCo reads says about the joints of all its robots."""
+    """Return the drives of the joints of all robots in a file that MuJoCo reads."""
     quiet()
     with MujocoSimulation(path) as simulation:
         model = _Model(simulation, path)
@@ -34,7 +34,7 @@ def read_mujoco(path: Path) -> OwnDrives:
 
 
 class _Model:
-    """A compiled model, read as a person would."""
+    """Drives of a compiled model."""
 
     def __init__(self, simulation: MujocoSimulation, path: Path):
         import mujoco
@@ -56,7 +56,7 @@ class _Model:
         self._on: dict[int, list[int]] = {}
         """Actuators on each joint."""
         self._through: dict[int, np.ndarray] = {}
-        """Actuators that act through a tendon or between sites, and with what on each DOF."""
+        """Moment arms on each DOF, by actuator that acts through a tendon or between sites."""
         for i in range(self._model.nactuator):
             kind, (target, other) = self._model.actuator_trntype[i], self._model.actuator_trnid[i]
             if kind in on_joint:
@@ -65,7 +65,7 @@ class _Model:
                 self._through[i] = moment[i]
 
     def joints_of(self, number: int, robot: Robot) -> list[OwnJoint]:
-        """The joints of a robot, with their drives."""
+        """Return the joints of a robot, with their drives."""
         properties, at = self._simulation.engine.properties, DofSet(self._simulation.robots, np.array([number]))
         stiffness, damping, efforts = (properties.get(name, at) for name in ("stiffness", "damping", "effort_limit"))
         assert stiffness is not None
@@ -93,7 +93,7 @@ class _Model:
         return joints
 
     def _why_not(self, joint: int, through: list[str]) -> str:
-        """Return why a joint is not to be driven; empty where it is."""
+        """Return why a joint has no drive; empty if it has one."""
         if through:
             return f"moved by '{through[0]}' through a tendon, which the model keeps"
         if joint in self._on:
@@ -104,7 +104,7 @@ class _Model:
         return "not driven in the model" if self.has_actuators else ""
 
     def _leader(self, joint: int) -> str | None:
-        """The joint that this one follows by an equality, as a mimic joint does."""
+        """Return the joint that this one follows by an equality, as a mimic joint does."""
         model = self._model
         for i in range(model.neq):
             follows = model.eq_type[i] == int(self._mujoco.mjtEq.mjEQ_JOINT) and model.eq_obj1id[i] == joint
@@ -180,7 +180,7 @@ class _Model:
         return late
 
     def _filter(self, i: int, lags: Lags, why: str, has_gains: bool) -> dict[str, SourcedValue]:
-        """The filter of an actuator's control, as arguments of `OwnDrive`. It is left out where there is a ``why``."""
+        """Return the filter of an actuator's control, as arguments of `OwnDrive`; none if there is a ``why``."""
         kind, name = self._kind(i), self._name(i)
         dt, nominal = float(self._model.opt.timestep), lags.time_constant
         time_constant, by_euler = nominal, ""
@@ -204,7 +204,7 @@ class _Model:
         return {"lag" if is_motor else "low_pass": SourcedValue(rounded(time_constant), text, name)}
 
     def _passes_range(self, i: int) -> bool:
-        """Return whether the control of an actuator may be where its ``actrange`` is not."""
+        """Return whether the control of an actuator may leave its ``actrange``."""
         model, place = self._model, self._model.actuator_ctrladr[i]
         (low, high), (lower, upper) = model.actuator_actrange[i], model.actuator_ctrlrange[place]
         return not model.actuator_ctrllimited[place] or lower < low or upper > high
@@ -213,11 +213,11 @@ class _Model:
         self._left_out.setdefault(what, []).append(SourcedValue(0.0, what, name))
 
     def left_out(self) -> list[str]:
-        """Remarks on what the drives that were read leave out."""
+        """Return notes on properties of drives that were left out."""
         return [f"left out: {source_of(alike)}" for alike in self._left_out.values()]
 
     def _kind(self, i: int) -> str:
-        """What to call an actuator, from what it does."""
+        """Return the name of an actuator's kind, inferred from its parameters."""
         mujoco, model = self._mujoco, self._model
         if model.actuator_dyntype[i] == int(mujoco.mjtDyn.mjDYN_INTEGRATOR):
             return _INTEGRATED
@@ -234,7 +234,7 @@ class _Model:
         return "velocity servo" if fixed and gain and holds == 0.0 and gain == -brakes else "actuator"
 
     def _source_of_limit(self, joint: int, value: float) -> str:
-        """Where in the model a limit stands, by its value; ``{}`` is the joint."""
+        """Return the source of a limit, by its value; ``{}`` stands for the joint."""
         model = self._model
         if model.jnt_actfrclimited[joint]:
             text = _asymmetric(model.jnt_actfrcrange[joint])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot's own file says about each joint: the gains and limits of its drive, and where each value stands."""
+"""Engine drives of the joints in a robot's file: gains and limits, each with its source."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 _SHOWN_NAMES = 3
 _BANDWIDTH = 2.0 * math.pi * 6.0
-"""Natural frequency of suggested gains [rad/s]: arms and legs follow most motions, and no gear train does much more."""
+"""Natural frequency of suggested gains [rad/s]: enough for most motions of arms and legs, within reach of gears."""
 _DAMPING_RATIO = 0.7
 _FULL_EFFORT = 0.5
-"""Distance from the target [rad or m] at which suggested gains ask for all of the effort."""
+"""Position error [rad or m] at which suggested gains request the largest effort."""
 _USAGE = 0.5
 """Largest stability usage of suggested gains."""
 
@@ -43,7 +43,7 @@ class StiffnessNote(str):
 
 @dataclass(frozen=True)
 class SourcedValue:
-    """A value, and where it comes from: ``what``, with ``{}`` for ``whose``, the name of what gives it."""
+    """A value and its source: the text ``what``, with ``{}`` for the name ``whose``."""
 
     value: float
     what: str
@@ -51,7 +51,7 @@ class SourcedValue:
 
 
 def source_of(alike: list[SourcedValue]) -> str:
-    """Where values that are the same, of the same kind of source, come from, in words."""
+    """Return the common source of equal values, in words."""
     names = list(dict.fromkeys(given.whose for given in alike))
     more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
     return alike[0].what.replace("{}", ", ".join(f"'{name}'" for name in names[:_SHOWN_NAMES]) + more)
@@ -59,32 +59,32 @@ def source_of(alike: list[SourcedValue]) -> str:
 
 @dataclass(frozen=True)
 class OwnDrive:
-    """A joint's drive in its file."""
+    """Engine drive of a joint in its file."""
 
     kp: SourcedValue
-    """[N·m/rad or N/m]. Zero where the file gives none."""
+    """[N·m/rad or N/m]. Zero if the file has none."""
     kd: SourcedValue
-    """[N·m·s/rad or N·s/m]. Zero where the file gives none."""
+    """[N·m·s/rad or N·s/m]. Zero if the file has none."""
     effort: SourcedValue | None = None
     """Largest effort [N·m or N]."""
     speed: SourcedValue | None = None
     """Largest speed [rad/s or m/s]."""
     reduction: SourcedValue | None = None
-    """Turns of the motor for one of the joint, which all of these values are of [1]."""
+    """Turns of the motor per turn of the joint [1]. All values here are on the joint side."""
     delay: SourcedValue | None = None
-    """By how much its targets are late [s]."""
+    """Delay of targets [s]."""
     interpolates: bool = False
-    """Whether targets between two that arrive late are interpolated."""
+    """Whether delayed targets are interpolated."""
     shortest_dt: SourcedValue | None = None
-    """Time step for which a delay needs more memory than by default [s]."""
+    """Shortest time step of the delay, if its buffer must be longer than by default [s]."""
     low_pass: SourcedValue | None = None
-    """Time constant of a low-pass of its targets [s]."""
+    """Time constant of a low-pass filter of the targets [s]."""
     lag: SourcedValue | None = None
-    """Time constant of its effort [s]. A drive has one of the two."""
+    """Time constant of the effort [s]. A drive has one of the two at most."""
 
     @property
     def config(self) -> ActuatorConfig:
-        """The same as an actuator."""
+        """The drive as an actuator."""
         stages: list[Part] = []
         if self.delay is not None:
             late = InterpolatedDelayConfig if self.interpolates else TimeDelayConfig
@@ -103,36 +103,36 @@ class OwnDrive:
 
     @property
     def alike(self) -> Hashable:
-        """Key that drives with equal values, from sources of one kind, share."""
+        """Key that is equal for drives with equal values from sources of one kind."""
         limits = (self.effort, self.speed, self.reduction)
         parts = (self.kp, self.kd, *limits, self.delay, self.shortest_dt, self.low_pass, self.lag)
         return self.interpolates, *(part and (part.value, part.what) for part in parts)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the file gives it gains."""
+        """Whether the file has gains for the drive."""
         return bool(self.kp.value or self.kd.value)
 
 
 @dataclass(frozen=True)
 class OwnJoint:
-    """A joint of one DOF, and its drive."""
+    """A joint with one DOF, and its drive."""
 
     name: str
     path: str
     slides: bool
     drive: OwnDrive | None
     why_not: str = ""
-    """Why it has none."""
+    """Why the joint has no drive."""
     inertia: float | None = None
-    """What it feels of all links in the first state [kg·m² or kg], where the engine says; with the damping that the
-    engine integrates implicitly."""
+    """Effective inertia in the first state [kg·m² or kg], with damping that the engine integrates implicitly; None if
+    unknown."""
     load: float | None = None
-    """What it feels of all links in the first state, without its own armature [kg·m² or kg]."""
+    """Effective inertia in the first state, without its own armature [kg·m² or kg]; None if unknown."""
     armature: float = 0.0
-    """Its armature in the file [kg·m² or kg]."""
+    """Armature in the file [kg·m² or kg]."""
     through_tendon: bool = False
-    """Whether it is moved through a tendon."""
+    """Whether a tendon moves the joint."""
 
     def suggested_gains(self, dt: float | None, effort: float | None = None) -> dict[str, float] | None:
         """Return a ``kp`` and ``kd`` to start from; None if there is neither an inertia nor an effort limit.
@@ -159,24 +159,24 @@ class OwnJoint:
 
     @property
     def alike(self) -> Hashable:
-        """Key that joints share if one entry of an ``actuon.yaml`` can describe them; None without a drive."""
+        """Key that is equal for joints which one entry of an ``actuon.yaml`` can describe; None without a drive."""
         return None if self.drive is None else (self.slides, self.drive.alike)
 
 
 @dataclass(frozen=True)
 class OwnDrives:
-    """What a robot's file says about its joints."""
+    """Engine drives of the joints in a robot's file."""
 
     joints: list[OwnJoint]
     has_drives: bool
-    """Whether the file drives any joint. Where it does not, every joint has a drive without gains."""
+    """Whether the file drives any joint. Otherwise every joint has a drive without gains."""
     notes: list[str] = field(default_factory=list)
-    """What else to know about them."""
+    """Notes on the drives."""
     dt: float | None = None
     """Time step of the model [s]."""
 
     def check_names(self, path: Path) -> None:
-        """Refuse robots in one file that an ``actuon.yaml`` cannot tell apart.
+        """Raise an error if an ``actuon.yaml`` cannot distinguish the robots of one file.
 
         Raises:
             RobotFileError: Joints of the same name have different drives.
@@ -192,14 +192,14 @@ class OwnDrives:
                 )
 
     def all_notes(self) -> list[str]:
-        """The notes, and what there is to say about the gains."""
+        """Return the notes, with those on gains and reductions."""
         drives = {joint.name: joint.drive for joint in self.joints if joint.drive is not None}
         stiff = self.too_stiff({name: (drive.kp.value, drive.kd.value) for name, drive in drives.items()})
         geared = self.geared(drives)
         return [*self.notes, *([geared] if geared else []), *([stiff] if stiff else [])]
 
     def geared(self, names: Container[str]) -> str | None:
-        """Return remarks on reductions of these joints, which no stage has."""
+        """Return a note on reductions of these joints that no stage has; None if there are none."""
         found = [
             f"{joint.name} {joint.drive.reduction.value:g} ({source_of([joint.drive.reduction])})"
             for joint in self.joints
@@ -208,9 +208,9 @@ class OwnDrives:
         if not found:
             return None
         return (
-            f"the file has reductions between motor and joint, and nothing of the motors: {', '.join(found)}. Gains "
-            "and limits are those of the joint; with figures of the motor, add a gear of this ratio, and limits behind "
-            "it are the motor's"
+            f"the file has reductions between motor and joint, but no values of the motors: {', '.join(found)}. Gains "
+            "and limits are on the joint side; with values of the motor, add a gear of this ratio, and limits after it "
+            "are on the motor side"
         )
 
     def too_stiff(self, gains: Mapping[str, tuple[float, float]]) -> str | None:
@@ -234,14 +234,14 @@ class OwnDrives:
 
 
 def read_own_drives(path: Path, root: str | None = None) -> OwnDrives:
-    """What the file of a robot says about its joints, whatever actuators are in or beside it.
+    """Return the engine drives of a robot's file. Actuators in it or next to it are ignored.
 
     Args:
         path: USD, MJCF or URDF.
         root: Path of the robot's root prim, in USD. Default: the file's default prim.
 
     Raises:
-        RobotFileError: It cannot be read, or holds no robot with joints.
+        RobotFileError: The file cannot be read, or has no robot with joints.
     """
     check_readable(path, ROBOT_FORMATS)
     if path.suffix.lower() in USD_FORMATS:
@@ -254,19 +254,19 @@ def read_own_drives(path: Path, root: str | None = None) -> OwnDrives:
 
 
 def gain(value: float, what: str, whose: str) -> SourcedValue:
-    """A gain of a file; zero where no PD controller can have it."""
+    """Return a gain of a file; zero if no PD controller can have it."""
     if 0.0 <= value < math.inf:
         return SourcedValue(rounded(value), what, whose)
     return SourcedValue(0.0, f"to be set: {what} has {value:g}, must be finite and ≥ 0", whose)
 
 
 def limit(value: float, what: str, whose: str) -> SourcedValue | None:
-    """A limit of a file, or None where it is none."""
+    """Return a limit of a file; None if it does not limit."""
     return SourcedValue(rounded(value), what, whose) if 0.0 <= value < math.inf else None
 
 
 def no_gain(reason: str, whose: str = "") -> SourcedValue:
-    """A gain that no file gives."""
+    """Return a gain of zero, to be set by the user."""
     return SourcedValue(0.0, f"to be set: {reason}", whose)
 
 

@@ -35,7 +35,7 @@ MOTOR = "motor"
 
 @dataclass(frozen=True)
 class EntryReport:
-    """An entry and the chain that each of its joints gets."""
+    """An entry, and the stages of its joints."""
 
     name: str
     joints: tuple[str, ...]
@@ -46,7 +46,7 @@ class EntryReport:
 
 @dataclass(frozen=True)
 class YamlReport:
-    """What a file says, and what is wrong with it."""
+    """Report on an ``actuon.yaml``, with its problems."""
 
     entries: list[EntryReport]
     problems: list[str]
@@ -54,12 +54,12 @@ class YamlReport:
 
 @dataclass
 class RobotReport(Report):
-    """What a robot's file and the YAML beside it say, and what is wrong with them."""
+    """Report on a robot's file and the YAML next to it, with their problems."""
 
     actuators_from: str = ""
-    """The YAML file; empty where there is none, and the chains are what ``actuon init`` would write."""
+    """The YAML file; empty if there is none, and the stages are those that ``actuon init`` would write."""
     suggested: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Gains to start from, by joint whose own are 0."""
+    """Gains to start from, by joint."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +68,16 @@ class Actuators:
 
     entries: list[ActuatorEntry]
     joints: list[OwnJoint]
-    """Those of the robot; none of a YAML alone."""
+    """Joints of the robot; empty for a YAML alone."""
     origin: str
-    """Where they come from, where that is not the file itself."""
+    """Source of the actuators; empty if it is the file itself."""
 
 
 def inspect_file(source: RobotSource) -> Report | YamlReport:
-    """Report what a file says about its joints and actuators, and what is wrong.
+    """Return a report on the joints and actuators of a file, with its problems.
 
     Raises:
-        RobotFileError: It cannot be read.
+        RobotFileError: The file cannot be read.
     """
     if source.path is None:
         return inspect_yaml(source.file, source.allow_torch)
@@ -96,7 +96,7 @@ def actuators_of(source: RobotSource) -> Actuators:
     """Return the actuators in a file, in a YAML or in the catalogue, or else the engine's own drives as actuators.
 
     Raises:
-        RobotFileError: It cannot be read, or there are none.
+        RobotFileError: The file cannot be read, or has no actuators.
     """
     if source.path is None:
         return Actuators(source.entries(), [], "")
@@ -123,7 +123,7 @@ def actuators_of(source: RobotSource) -> Actuators:
 
 
 def open_usd(path: Path, root: str | None) -> tuple[Any, Any]:
-    """Open a USD file; returns its stage, which must be kept, and what to look at: the prim --root names, or all."""
+    """Open a USD file. Return its stage, which must be kept, and the prim that --root names, or the stage."""
     stage = open_stage(path)
     if root is None:
         return stage, stage
@@ -132,10 +132,10 @@ def open_usd(path: Path, root: str | None) -> tuple[Any, Any]:
 
 
 def inspect_yaml(path: Path, allow_torch: bool = False) -> YamlReport:
-    """Look at every entry of a file.
+    """Return a report on every entry of a file.
 
     Raises:
-        RobotFileError: The file cannot be read, or says what cannot be.
+        RobotFileError: The file cannot be read, or is invalid.
     """
     entries = load_actuators(path, allow_torch)
     groups = read_yaml(path)["actuators"]
@@ -149,11 +149,11 @@ def inspect_yaml(path: Path, allow_torch: bool = False) -> YamlReport:
 
 
 def chain_of(entry: ActuatorEntry, group: Any, linear: bool = False) -> tuple[tuple[Part, ...], list[Problem]]:
-    """Return the chain of an entry, in the units of joints that turn or slide, and what is wrong with it.
+    """Return the stages of an entry, in the units of joints that turn or slide, and their problems.
 
     Args:
         entry: The entry.
-        group: What the file writes for it.
+        group: The YAML of the entry.
         linear: Whether its joints slide.
     """
     parts, problems = [], []
@@ -180,7 +180,7 @@ def _bad_patterns(entry: ActuatorEntry) -> list[str]:
 
 
 def _with_yaml(found: OwnDrives, beside: Path, allow_torch: bool) -> RobotReport:
-    """Each joint with the actuator that the YAML gives it."""
+    """Return a report on joints with the actuators of a YAML."""
     groups = read_yaml(beside)
     joints = {joint.path: _joint(joint) for joint in found.joints}
     names = [joint.name for joint in found.joints]
@@ -226,7 +226,7 @@ def _suggested(found: OwnDrives, limits: Mapping[str, float | None]) -> dict[str
 
 
 def _as_init(found: OwnDrives) -> RobotReport:
-    """Each joint with the actuator that ``actuon init`` would write for it."""
+    """Return a report on joints with the actuators that ``actuon init`` would write."""
     joints = {own.path: _joint(own) for own in found.joints}
     for group in grouped(found):
         sources = group.sources()
@@ -237,7 +237,7 @@ def _as_init(found: OwnDrives) -> RobotReport:
 
 
 def problems_of(report: Report | YamlReport) -> list[str]:
-    """Return what is wrong, and controllers that were left without gains."""
+    """Return all problems, controllers without gains included."""
     return [*report.problems, *without_gains(report)]
 
 
@@ -268,7 +268,7 @@ def without_gains(report: Report | YamlReport) -> list[str]:
 
 
 def of_entry(entry: ActuatorEntry, joints: Sequence[OwnJoint]) -> list[OwnJoint]:
-    """Return the joints of an entry; none of a YAML alone."""
+    """Return the joints of an entry; empty for a YAML alone."""
     if not joints:
         return []
     ((_, names),) = match_joints([entry], [joint.name for joint in joints])
@@ -276,7 +276,7 @@ def of_entry(entry: ActuatorEntry, joints: Sequence[OwnJoint]) -> list[OwnJoint]
 
 
 def _joint(own: OwnJoint) -> JointReport:
-    """A joint without an actuator."""
+    """Return the report on a joint without an actuator."""
     drive = None
     if own.drive is not None and own.drive.is_complete:
         units = ("N/m", "N·s/m", "N") if own.slides else ("N·m/rad", "N·m·s/rad", "N·m")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A first ``actuon.yaml`` for a robot: what its own file says, with sources, and what is left to be set."""
+"""A first ``actuon.yaml`` for a robot: values of its file with sources, and placeholders for missing ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from actuon.robot_files.yaml import ActuatorEntry, load_actuators, match_joints
 from .own_drives import OwnDrive, OwnDrives, OwnJoint, SourcedValue, source_of
 
 _PLAIN = re.compile(r"\w+", re.ASCII)
-"""Names that mean themselves in a regular expression."""
+"""Names without special characters of regular expressions."""
 _WIDTH = 118
 _MOST_STEMS = 3
 
@@ -36,11 +36,11 @@ class Group:
 
     @property
     def drives(self) -> list[OwnDrive]:
-        """Those of its joints."""
+        """Drives of its joints."""
         return [joint.drive for joint in self.joints if joint.drive is not None]
 
     def sources(self) -> dict[str, str]:
-        """Where each parameter of its actuator comes from, by name."""
+        """Return the source of each parameter of its actuator, by name."""
         alike = {
             "kp": [drive.kp for drive in self.drives],
             "kd": [drive.kd for drive in self.drives],
@@ -53,7 +53,7 @@ class Group:
 
 
 def grouped(found: OwnDrives) -> list[Group]:
-    """The joints that have a drive, those with the same one together, in the order of the robot."""
+    """Group joints with equal drives, in the order of the robot."""
     alike: dict[Any, list[OwnJoint]] = {}
     for joint in found.joints:
         if joint.drive is not None:
@@ -72,7 +72,7 @@ def grouped(found: OwnDrives) -> list[Group]:
 
 
 def patterns_for(chosen: list[str], names: list[str]) -> list[str]:
-    """The ``chosen`` of ``names``, as few patterns such as ``.*_knee`` as say it, and the names of the others."""
+    """Return the fewest patterns, such as ``.*_knee``, and names that match the ``chosen`` of ``names``."""
     if not all(_PLAIN.fullmatch(name) for name in names):
         return chosen
     left = dict.fromkeys(chosen)
@@ -91,14 +91,14 @@ def patterns_for(chosen: list[str], names: list[str]) -> list[str]:
 
 
 def _endings_and_beginnings(name: str) -> Iterator[str]:
-    """``a_b_c``: ``.*_b_c``, ``.*_c``, ``a_b_.*``, ``a_.*``."""
+    """Yield patterns for ``a_b_c``: ``.*_b_c``, ``.*_c``, ``a_b_.*``, ``a_.*``."""
     words = name.split("_")
     yield from (".*_" + "_".join(words[i:]) for i in range(1, len(words)))
     yield from ("_".join(words[:i]) + "_.*" for i in range(len(words) - 1, 0, -1))
 
 
 def _called(patterns: list[str]) -> str:
-    """A name for joints: what tells of their patterns, or of their names, without ``joint``."""
+    """Return a name for joints, from their patterns or names without ``joint``."""
     stems = [pattern.replace(".*", "").strip("_") for pattern in patterns]
     short = ["joints" if stem == "joint" else stem.removesuffix("_joint") for stem in stems]
     if len(short) <= _MOST_STEMS:
@@ -111,11 +111,11 @@ def save_starting_yaml(robot: Path, found: OwnDrives, path: Path) -> list[Group]
 
     Args:
         robot: The robot's file.
-        found: What it says.
-        path: Where to write.
+        found: Its drives.
+        path: The output file.
 
     Returns:
-        What was written.
+        The entries.
     """
     found.check_names(robot)
     groups = grouped(found)
@@ -172,7 +172,7 @@ def _comment(text: str) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """On one line, as a comment must be, whatever is in the names of a robot."""
+    """Return text on one line without unprintable characters, as a comment must be."""
     return " ".join("".join(letter if letter.isprintable() else "?" for letter in text).split())
 
 
@@ -205,7 +205,7 @@ def _entry(group: Group) -> list[str]:
 
 
 def _stage(config: Config, sources: Mapping[str, str], in_order: bool) -> list[str]:
-    """A stage as YAML: in a list of stages, or under the key of its kind."""
+    """Return a stage as YAML: in a list of stages, or under the key of its kind."""
     registered = by_config(config)
     kind = registered.kind
     lines = [f"type: {registered.type_name}"]
@@ -243,7 +243,7 @@ def _value(start: str, value: float, source: str) -> str:
 
 
 def _joints(names: tuple[str, ...]) -> list[str]:
-    """A list of names as YAML, on as many lines as it takes."""
+    """Return a list of names as YAML, in one or several lines."""
     lines = ["    joints: ["]
     for i, name in enumerate(names):
         text = _yaml(name) + ("]" if i == len(names) - 1 else ", ")
@@ -254,7 +254,7 @@ def _joints(names: tuple[str, ...]) -> list[str]:
 
 
 def _yaml(name: str) -> str:
-    """A name as YAML."""
+    """Return a name as YAML."""
     yaml, stream = plain_yaml(), io.StringIO()
     yaml.width = 2 * LONGEST_TEXT
     yaml.dump(name, stream)

@@ -47,8 +47,8 @@ def read_urdf(path: Path) -> UrdfDrives:
 
 
 def _parsed(data: bytes) -> Element:
-    """The root of a document, read as leniently as MuJoCo does: it may have space before the XML declaration, bytes
-    that are not UTF-8, and prefixes that are not declared."""
+    """Return the root of a document, read as leniently as MuJoCo does: with space before the XML declaration, bytes that
+    are not UTF-8, and undeclared prefixes."""
     builder, parser = TreeBuilder(), expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
     parser.CharacterDataHandler = builder.data
@@ -64,8 +64,8 @@ def _number(text: str | None) -> float:
 
 
 def _add_transmission(found: UrdfDrives, transmission: Element) -> None:
-    """Add what a ``<transmission>`` says, in the form of ``transmission_interface``, where the actuator has the
-    reduction, of ros2_control, where the joint has it, or of PR2, where it stands alone."""
+    """Add the reduction of a ``<transmission>``. It stands at the actuator (``transmission_interface``), at the joint
+    (ros2_control) or alone (PR2)."""
     name = transmission.get("name") or "without a name"
     joints, motors = transmission.findall("joint"), transmission.findall("actuator")
     written = (_reduction(part) for part in (*joints, *motors, transmission))
@@ -96,6 +96,6 @@ def _add_transmission(found: UrdfDrives, transmission: Element) -> None:
 
 
 def _reduction(part: Element) -> str | None:
-    """The reduction that a part of a transmission has, as a child or an attribute."""
+    """Return the reduction of a part of a transmission, a child or an attribute."""
     texts = [text for name in _REDUCTION for text in (part.findtext(name), part.get(name)) if text is not None]
     return texts[0].strip() if texts else None

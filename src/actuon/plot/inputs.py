@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``actuon plot`` is given: robots, ``actuon.yaml`` files, motors by name, and recordings of runs."""
+"""Inputs of ``actuon plot``: robots, ``actuon.yaml`` files, motors by name, and recordings of runs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .kinds import Subject
 
 @dataclass
 class Inputs:
-    """What is to be drawn."""
+    """Actuators and recordings to draw."""
 
     subjects: list[Subject] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What is to be known: where actuators come from, where that is not the file itself, and which are left out."""
+    """Notes on the source of actuators, if it is not the file itself, and on actuators that are left out."""
 
 
 def read_inputs(
@@ -40,7 +40,7 @@ def read_inputs(
         actuators: YAML files with motors for each robot, instead of its own; several are compared.
 
     Raises:
-        RobotFileError: One of them is none of these, or cannot be read.
+        RobotFileError: An input is none of these, or cannot be read.
     """
     inputs = Inputs()
     titles = _titles(given)
@@ -71,6 +71,6 @@ def _load(entry: ActuatorEntry, joints: Sequence[OwnJoint]) -> float | None:
 
 
 def _titles(paths: Sequence[Path]) -> list[str]:
-    """Return the names of files; whole paths, where several have one name."""
+    """Return the names of files; whole paths if several have the same name."""
     names = [path.name for path in paths]
     return [name if names.count(name) == 1 else str(path) for name, path in zip(names, paths, strict=True)]

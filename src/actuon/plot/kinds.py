@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of charts of actuators: what each measures, and the charts of it."""
+"""Kinds of charts of actuators: the measurement and the charts of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from actuon.motors.datasheet import MotorDatasheet
 
 _AXES = (Mark("x", 0.0), Mark("y", 0.0))
 DEFAULT_INERTIA = 0.1
-"""Of the load of an actuator whose robot is not known [kg·m² or kg]."""
+"""Inertia of the load of an actuator without a robot [kg·m² or kg]."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Subject:
     """An actuator to draw."""
 
     source: str
-    """The file, or the name of the motor."""
+    """File, or name of the motor."""
     name: str
-    """Of the entry in the file."""
+    """Name of the entry in the file."""
     actuator: ActuatorConfig
     slides: bool = False
     joints: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Subject:
 
     @property
     def mass(self) -> str:
-        """Unit of what it moves."""
+        """Unit of its load."""
         return "kg" if self.slides else "kg·m²"
 
 
@@ -76,11 +76,11 @@ class PlotConditions:
     inertia: float | None = None
 
     def check(self) -> None:
-        """Refuse what cannot be, by the name of the option."""
+        """Raise an error, by the name of the option, if a condition is out of range."""
         (self.trial if self.inertia is None else dataclasses.replace(self.trial, inertia=self.inertia)).check()
 
     def of(self, subject: Subject) -> Conditions:
-        """Return those of an actuator."""
+        """Return the conditions of an actuator."""
         choices = (self.inertia, subject.inertia, DEFAULT_INERTIA)
         return dataclasses.replace(self.trial, inertia=next(one for one in choices if one is not None))
 
@@ -93,21 +93,21 @@ class Kind(abc.ABC):
 
     title: ClassVar[str]
     nothing: ClassVar[str]
-    """Why there is nothing to draw, where `measure` returns None."""
+    """Reason if `measure` returns None."""
 
     def __init__(self, conditions: PlotConditions, records: Sequence[Record]):
         self.conditions, self.records = conditions, records
 
     @abc.abstractmethod
     def measure(self, subject: Subject) -> Any:
-        """Return what is drawn of a subject; None where that is nothing."""
+        """Return the measurement of a subject; None if there is nothing to draw."""
 
     @abc.abstractmethod
     def charts(self, compared: Measured) -> list[Chart]:
         """Return charts of one subject, or of several in different colours."""
 
     def _labelled(self, compared: Measured) -> list[tuple[Subject, Any, str, str]]:
-        """Each with its label, empty for a single one, and its colour."""
+        """Return each with its label, empty for a single one, and its colour."""
         colours = palette(len(compared))
         several = len(compared) > 1
         return [
@@ -116,7 +116,7 @@ class Kind(abc.ABC):
         ]
 
     def _load(self, compared: Measured) -> str:
-        """Say what is moved, once if it is the same for all."""
+        """Return the loads in words, once if all are equal."""
         loads = [f"{self.conditions.of(subject).inertia:.3g} {subject.mass}" for subject, _ in compared]
         return f"load {', '.join(dict.fromkeys(loads))}"
 
@@ -214,7 +214,7 @@ class StepKind(Kind):
     """Position and effort after a step of the target."""
 
     title = "step response"
-    nothing = "its controller follows no target position"
+    nothing = "its controller does not track target positions"
 
     def measure(self, subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         time, position, effort = step_response(subject.actuator, self.conditions.of(subject))
@@ -241,7 +241,7 @@ class FrequencyKind(Kind):
     """Position by target, of a joint with a load, and effort by requested effort, of a joint at rest."""
 
     title = "frequency response"
-    nothing = "its controller follows no target position, and nothing delays its effort"
+    nothing = "its controller does not track target positions, and its effort is not delayed"
 
     def measure(self, subject: Subject) -> Any:
         conditions = self.conditions.of(subject)
@@ -280,7 +280,7 @@ class FrequencyKind(Kind):
 
 
 class FrictionKind(Kind):
-    """Effort that is lost at each speed, without and with an effort of the motor."""
+    """Lost effort at each speed, without and with an effort of the motor."""
 
     title = "friction over speed"
     nothing = "no stage loses effort"
@@ -309,7 +309,7 @@ class FrictionKind(Kind):
 
 
 class HeatKind(Kind):
-    """Temperatures of a motor that is held at rest, over a duty cycle, and the effort that derating leaves."""
+    """Temperatures of a motor at rest over a duty cycle, and its effort after derating."""
 
     title = "heat over a duty cycle"
     nothing = "no stage has a temperature"
@@ -340,4 +340,4 @@ KINDS: dict[str, type[Kind]] = {
     "friction": FrictionKind,
     "heat": HeatKind,
 }
-"""By what people call them."""
+"""Kinds by name on the command line."""

@@ -34,12 +34,12 @@ _SHOWN = (
     ("temperature", "housing_temperature"),
     ("energy",),
 )
-"""Series that are drawn over time, together where they belong together: what is first in full, the rest dashed."""
+"""Series over time, by panel: the first is solid, the others are dashed."""
 _POSITION = {"position": "rad or m", "position_target": "rad or m"}
 
 
 def panels_of(subjects: Sequence[Subject]) -> list[tuple[str, list[Subject]]]:
-    """Group subjects that are drawn together: of one source, those that are alike, once; of several, by name."""
+    """Group subjects in panels: equal ones of one source together, and those of several sources by name."""
     sources = list(dict.fromkeys(subject.source for subject in subjects))
     if len(sources) == 1:
         alike: dict[str, list[Subject]] = {}
@@ -65,16 +65,16 @@ def panels_of(subjects: Sequence[Subject]) -> list[tuple[str, list[Subject]]]:
 def actuator_grids(
     inputs: Inputs, kinds: Sequence[str], conditions: PlotConditions, on_top: Sequence[Record] = ()
 ) -> list[Grid]:
-    """Measure what is to be drawn; returns a grid of charts for each kind.
+    """Measure actuators, and return a grid of charts for each kind.
 
     Args:
-        inputs: What to draw. Notes are added about what could not be measured.
-        kinds: Of `KINDS`. None of them: those that have something to show.
-        conditions: Under which to measure.
+        inputs: Actuators to draw. Notes are added about those that could not be measured.
+        kinds: Names in `KINDS`. Default: all that apply.
+        conditions: Conditions of the measurements.
         on_top: Recordings to draw into the torque-speed plane.
 
     Raises:
-        RobotFileError: There is nothing to draw; says why.
+        RobotFileError: There is nothing to draw, with the reason.
     """
     found, reasons = [], {}
     for name in kinds or KINDS:
@@ -185,14 +185,14 @@ def save_pictures(
     allow_torch: bool = False,
     actuators: Sequence[Path] = (),
 ) -> str:
-    """Draw what was given into one file; returns what it shows.
+    """Draw inputs into one file, and return its content in words.
 
     Args:
         given: As for `read_inputs`.
-        output: The picture.
-        kinds: Of `ALL_KINDS`. None of them: those that have something to show.
+        output: The image.
+        kinds: Names in `ALL_KINDS`. Default: all that apply.
         on_top: Recordings to draw into the torque-speed plane.
-        conditions: Under which to measure.
+        conditions: Conditions of the measurements.
         root: Path of the robot's root prim, in USD.
         allow_torch: Trust PyTorch files that a robot's file names.
         actuators: YAML files with motors for each robot, instead of its own.
@@ -207,15 +207,15 @@ def save_pictures(
     if RECORD in kinds or not inputs.subjects:
         if list(kinds) not in ([], [RECORD]):
             raise RobotFileError(
-                f"got {' and '.join(kinds)}; a record over time is a picture of its own, and the others need a robot, "
+                f"got {' and '.join(kinds)}; a recording over time is a separate image, and the other kinds need a robot, "
                 "an actuon.yaml or a motor",
                 option=_KIND,
             )
         shown = [*inputs.records, *records]
         if not shown:
-            raise RobotFileError("there is no record to draw; name one, as run.npz", option=_kind(RECORD))
+            raise RobotFileError("there is no recording to draw; name one, such as run.npz", option=_kind(RECORD))
         save_charts(output, record_grid(shown), panel=(5.5, 1.9))
-        return f"record of {', '.join(record.title for record in shown)}"
+        return f"recording of {', '.join(record.title for record in shown)}"
     grids = actuator_grids(inputs, kinds, conditions, [*inputs.records, *records])
     save_charts(output, *grids)
     noun = "actuator" if len(inputs.subjects) == 1 else "actuators"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How near actuators on robots are to diverging. What is public of it, `check` and `CheckResult`, is in `actuon`."""
+"""Stability of actuators on robots. The public names, `check` and `CheckResult`, are in `actuon`."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Response of actuators to small motions: stiffness, damping and delay.
 
-Measured by stepping the chains on arrays of their own, so that it holds for any stages: gears, networks, filters.
+It is measured by stepping the motor models on separate arrays, and so covers all stages: gears, networks, filters.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from ..errors import SimulationError
 from ..sim import Articulation
 
 MEMORY = 64
-"""Length of a measured response [steps]; what remains after it, as of an integral, counts as constant."""
+"""Length of a measured response [steps]; a remaining part, such as an integral, counts as constant."""
 _CHANGE = (5e-3, 5e-2)
-"""Changes of positions [rad or m] and velocities [rad/s or m/s], where no limit is near."""
+"""Changes of positions [rad or m] and velocities [rad/s or m/s], far from limits."""
 OFFSETS = (0.0, 2e-2, -2e-2)
-"""Offsets of targets [rad or m]: backlash is stiff only beyond its gap."""
+"""Offsets of targets [rad or m], since backlash is stiff only beyond its gap."""
 _FAR = (1e1, 1e4)
-"""Offsets of targets that find the largest effort [rad or m]."""
+"""Offsets of targets at which the largest effort is read [rad or m]."""
 _PUSH = 100.0
 """Target velocity [rad/s or m/s] and feedforward [N·m or N] per unit of these offsets."""
 _SMALL = 1e-3
-"""Part of the largest response below which one is rounding."""
+"""Fraction of the largest response below which a response is rounding."""
 _MOST_PHASES = 64
 """Longest common period of controllers that is examined [steps]."""
 VISCOUS = "viscous_friction"
-"""The signal of stages with the viscous friction of their joint."""
+"""Signal of stages with the viscous friction of their joint."""
 
 _States = list[ActuatorState | None]
 
@@ -45,19 +45,19 @@ class ChainResponse:
     """Response of each DOF of a robot, at rest. Zero on DOFs without an actuator."""
 
     stiffness: np.ndarray
-    """Decrease of the effort k steps after a change of position in one step, at which the controller's clock is at p,
+    """Decrease of the effort k steps after a change of position in one step, in phase p of the controller's clock,
     shape (P, K, D) [N·m/rad or N/m]."""
     damping: np.ndarray
-    """Decrease of the effort after such a change of velocity, shape (P, K, D) [N·m·s/rad or N·s/m]."""
+    """Like `stiffness`, for velocity, shape (P, K, D) [N·m·s/rad or N·s/m]."""
     lowest: np.ndarray
-    """Lowest effort at rest [N·m or N], shape (D,); -inf where it is not limited."""
+    """Lowest effort at rest [N·m or N], shape (D,); -inf if it is not limited."""
     highest: np.ndarray
-    """Highest effort at rest [N·m or N], shape (D,); inf where it is not limited."""
+    """Highest effort at rest [N·m or N], shape (D,); inf if it is not limited."""
     offsets: tuple[float, ...] = (0.0,)
     """Offsets of targets at which an actuator was stiffest [rad or m]."""
     viscous: np.ndarray | None = None
-    """Viscous friction at rest that stages of the first robot offer to the engine [N·m·s/rad or N·s/m], shape (D,); NaN
-    where there is none."""
+    """Viscous friction at rest of stages of the first robot, solved by the engine [N·m·s/rad or N·s/m], shape (D,); NaN
+    without such a stage."""
 
     @property
     def kp(self) -> np.ndarray:
@@ -82,16 +82,16 @@ def measure(
 ) -> ChainResponse:
     """Step the actuators with small changes, from the robots' present positions.
 
-    Where robots differ, the one with the stiffest actuator counts, for each DOF.
+    If robots differ, the stiffest actuator counts, for each DOF.
 
     Args:
         articulation: The robots.
-        actuators: Whose ``effort_indices`` count through robots and DOFs.
+        actuators: Actuators with ``effort_indices`` that count through robots and DOFs.
         dt: Time step [s].
         offsets: Offsets of targets to measure at [rad or m]. The stiffest response counts, for each DOF.
 
     Raises:
-        SimulationError: An actuator gives an effort that is not finite.
+        SimulationError: An effort is not finite.
     """
     probe = ChainProbe(articulation, actuators, dt)
     lowest, highest = probe.limits()
@@ -124,8 +124,8 @@ class ChainProbe:
         self.phases = math.lcm(*(actuator.control_every for actuator in self._actuators))
         if self.phases > _MOST_PHASES:
             raise SimulationError(
-                f"controllers run together at one of every {self.phases} steps; stability is looked at for up to "
-                f"{_MOST_PHASES}"
+                f"the periods of the controllers have a common multiple of {self.phases} steps; stability is computed for up "
+                f"to {_MOST_PHASES}"
             )
         self._is_stateful = any(actuator.is_stateful() for actuator in self._actuators)
         self.length = max(MEMORY, 2 * self.phases) if self._is_stateful else 1
@@ -142,12 +142,12 @@ class ChainProbe:
         )
 
     def offered(self, signal: str) -> np.ndarray:
-        """Return a signal of the stages in the last step, shape (N, D); NaN where no stage offers it."""
+        """Return a signal of the stages in the last step, shape (N, D); NaN without such a stage."""
         found = self._chains.signals.get(signal)
         return np.full(self._shape, np.nan) if found is None else found.numpy().astype(np.float64)
 
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lowest and highest effort at rest, each of shape (N, D); ±inf where there is none."""
+        """Return the lowest and highest effort at rest, each of shape (N, D); ±inf if there is none."""
         bounds = []
         for sign in (-1.0, 1.0):
             near, far = (self._most(sign * distance) for distance in _FAR)
@@ -159,7 +159,7 @@ class ChainProbe:
     def _most(self, offset: float) -> np.ndarray:
         attrs = [(each.control_target_vel_attr, each.control_feedforward_attr) for each in self._actuators]
         pushed = [self._chains.arrays[str(name)] for both in attrs for name in both if name is not None]
-        for array in pushed:  # chains that do not depend on positions have limits too
+        for array in pushed:  # motors whose effort does not depend on positions also have limits
             array.fill_(_PUSH * offset)
         try:
             efforts = self._run(self._states(), offset, self._settling())
@@ -241,7 +241,5 @@ class ChainProbe:
         bad = ~np.isfinite(efforts).all(axis=(0, 1))
         if bad.any():
             names = ", ".join(self._names[i] for i in np.flatnonzero(bad))
-            raise SimulationError(
-                f"actuators give efforts that are NaN or infinite, at rest, at {names}; check their gains"
-            )
+            raise SimulationError(f"efforts at rest are NaN or infinite at {names}; check the gains")
         return efforts

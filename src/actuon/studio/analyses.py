@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Envelope and stability of the values as they are, which take longer than a step to compute."""
+"""Envelope and stability of the present values, computed in the background."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _POSES = 4
 
 
 class Analyses:
-    """The envelope of one joint and the stability of all, computed in the background.
+    """Envelope of one joint and stability of all, computed in the background.
 
     Args:
         source: The robot.
-        background: Computes them.
+        background: Process that computes them.
     """
 
     def __init__(self, source: RobotSource, background: Background):
@@ -36,7 +36,7 @@ class Analyses:
         self.usages_version = -1
         """Version of the values that ``usages`` belong to."""
         self.error = ""
-        """Why the last computation failed."""
+        """Message of the last failure; empty if there was none."""
 
     def envelope(self, joint: str) -> Envelope | None:
         """Return the envelope of a joint: None if it is not known yet, not limited, or joints are coupled."""
@@ -44,13 +44,13 @@ class Analyses:
         return found if of == joint else None
 
     def update(self, joint: str, configs: Mapping[str, ActuatorConfig], mode: str, version: int) -> None:
-        """Compute what the values have changed.
+        """Compute the results that depend on values that have changed.
 
         Args:
             joint: Joint of the envelope.
             configs: Actuators by joint.
-            mode: How efforts reach the engine.
-            version: Of the values.
+            mode: One of `robot.MODES`.
+            version: Version of the values.
         """
         if (joint, version) == self._requested:
             return
@@ -85,7 +85,7 @@ class Analyses:
 
 
 def envelope_of(config: ActuatorConfig) -> Envelope | None:
-    """Return the efforts that an actuator can give at each speed; None if nothing limits it, or joints are coupled."""
+    """Return the motor envelope of an actuator; None if it has no limits, or if joints are coupled."""
     if is_coupled(config):
         return None
     width = 1.15 * speed_range(config)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What joints are told to do: target positions over time."""
+"""Target positions of joints over time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 HOLD, STEP, SINE, CHIRP, RECORDED = "hold", "step", "sine", "chirp", "recorded"
 KINDS = (HOLD, STEP, SINE, CHIRP, RECORDED)
 CHIRP_SECONDS = 10.0
-"""How long a chirp takes until it starts over [s]."""
+"""Duration of a chirp, after which it repeats [s]."""
 CHIRP_LOW = 0.2
-"""Where it starts [Hz]."""
+"""Initial frequency of a chirp [Hz]."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Command:
     """[rad or m], each of shape (T,), by name of the joint."""
 
     def at(self, time: float) -> dict[str, float]:
-        """The targets at a time; it starts over at its end."""
+        """Return the targets at a time. The command repeats."""
         end = float(self.time[-1])
         now = time % end if end > 0.0 else 0.0
         index = max(0, int(np.searchsorted(self.time, now, side="right")) - 1)
@@ -40,20 +40,20 @@ class Drive:
     """Target positions around those of the start."""
 
     kind: str = HOLD
-    """Of `KINDS`."""
+    """One of `KINDS`."""
     columns: tuple[int, ...] = ()
-    """Which DOFs move; the others are held."""
+    """DOFs that move; the others hold their position."""
     amplitude: float = 0.2
     """Height of a step, amplitude of a swing [rad or m]."""
     frequency: float = 1.0
-    """Of sine and steps, and where a chirp ends [Hz]."""
+    """Frequency of sine and steps; final frequency of a chirp [Hz]."""
     offset: float = 0.0
-    """Added to all [rad or m]."""
+    """Offset of all targets [rad or m]."""
     command: Command | None = None
     names: Sequence[str] = field(default=(), compare=False)
 
     def targets(self, time: float, home: np.ndarray) -> np.ndarray:
-        """Target positions [rad or m] at a time [s], shape (D,)."""
+        """Return target positions [rad or m] at a time [s], shape (D,)."""
         wanted = home.copy()
         if self.kind == RECORDED:
             for joint, value in (self.command.at(time) if self.command is not None else {}).items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one folder that a page can read from and write to."""
+"""Folder that the page may read from and write to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_FOLDERS = 1000
 
 
 class Folder:
-    """Files inside of a folder, by names that come from a page and may be anything.
+    """Files inside of a folder, by untrusted names.
 
     Args:
         root: The folder.
@@ -29,14 +29,14 @@ class Folder:
             raise RobotFileError(f"'{root}' is not a folder")
 
     def inside(self, name: str, formats: Sequence[str]) -> Path:
-        """The file of this name, with links followed.
+        """Return the file of this name, with links resolved.
 
         Args:
             name: Relative to the folder.
-            formats: Endings that are allowed, in small letters.
+            formats: Allowed endings, in lower case.
 
         Raises:
-            RobotFileError: It is outside of the folder, as by ``..`` or a link, or has another ending.
+            RobotFileError: The file is outside of the folder, or has another ending.
         """
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise RobotFileError(f"got {shown(name)}; must be the name of a file")
@@ -52,17 +52,17 @@ class Folder:
         return path
 
     def to_read(self, name: str, formats: Sequence[str]) -> Path:
-        """The same for a file that is there."""
+        """Return an existing file; otherwise like `inside`."""
         path = self.inside(name, formats)
         if not path.is_file():
             raise RobotFileError(f"'{name}' is not a file in '{self.root}'")
         return path
 
     def to_write(self, name: str, formats: Sequence[str], replace: bool = False) -> Path:
-        """The same for a file to be written. One that is there is kept, unless it may be replaced."""
+        """Return a file to be written; otherwise like `inside`. Raise an error if it exists, unless ``replace``."""
         path = self.inside(name, formats)
         if path.exists() and not replace:
-            raise RobotFileError(f"'{name}' is there already; choose another name, or allow to replace it")
+            raise RobotFileError(f"'{name}' exists; choose another name, or tick Replace files")
         if path.is_dir():
             raise RobotFileError(f"'{name}' is a folder; must be a file")
         if not path.parent.is_dir():

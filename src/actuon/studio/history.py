@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last seconds of a run: positions, efforts and signals of the joints, and how well real time was kept."""
+"""Positions, efforts and signals of the last seconds of a run, and its ratio to real time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 from ..attach.telemetry import Telemetry
 
 _LOOKED_AT = 2.0
-"""Over how much of the past shares are taken [s]."""
+"""Time over which averages are taken [s]."""
 SERIES = ("position", "target", "velocity", "requested", "applied")
 
 
 @dataclass(frozen=True)
 class Window:
-    """A joint over the last seconds, each of shape (T,)."""
+    """Values of a joint over the last seconds, each of shape (T,)."""
 
     time: np.ndarray
     """[s]."""
@@ -28,20 +28,20 @@ class Window:
     target: np.ndarray
     """[rad or m]."""
     velocity: np.ndarray
-    """That the actuator saw [rad/s or m/s]."""
+    """Velocity measured by the actuator [rad/s or m/s]."""
     requested: np.ndarray
-    """Effort of the controller [N·m or N]."""
+    """Requested effort [N·m or N]."""
     applied: np.ndarray
-    """Effort that the joint got [N·m or N]."""
+    """Applied effort [N·m or N]."""
     limit: np.ndarray
-    """Which limit clipped it, as an index of ``limits``; -1 where none did."""
+    """Index in `limits` of the limit that clipped the effort; -1 if none did."""
     limits: tuple[str, ...]
     """Names of the stages, or ``"engine"``."""
     signals: dict[str, np.ndarray]
-    """What the stages offer, such as a current, by name."""
+    """Signals of the stages, such as a current, by name."""
 
     def clipped_shares(self) -> dict[str, float]:
-        """The share of the time that each limit clipped the effort, for those that did."""
+        """Return the fraction of time that each limit clipped the effort, for those that did."""
         if not len(self.limit):
             return {}
         shares = {name: float(np.mean(self.limit == i)) for i, name in enumerate(self.limits)}
@@ -49,11 +49,11 @@ class Window:
 
 
 class History:
-    """A ring of the last steps. One thread adds, others look.
+    """Ring buffer of the last steps. One thread writes, others read.
 
     Args:
-        steps: How many.
-        dofs: Of how many DOFs.
+        steps: Number of steps.
+        dofs: Number of DOFs.
     """
 
     def __init__(self, steps: int, dofs: int):
@@ -67,7 +67,7 @@ class History:
         self._count = 0
 
     def add(self, time: float, position: np.ndarray, target: np.ndarray, telemetry: Telemetry) -> None:
-        """Keep a step: where the joints are after it, and what the actuators did in it."""
+        """Add a step: positions after it, and telemetry of the actuators in it."""
         with self._lock:
             at = self._count % self._steps
             self._time[at] = time
@@ -89,7 +89,7 @@ class History:
             self._count += 1
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all steps."""
         with self._lock:
             self._count = 0
 
@@ -97,7 +97,7 @@ class History:
         return min(self._count, self._steps)
 
     def window(self, column: int, seconds: float, dt: float) -> Window:
-        """The last ``seconds`` of a DOF, at most as many as are kept."""
+        """Return the last ``seconds`` of a DOF, as far as they are stored."""
         with self._lock:
             count = min(len(self), max(1, round(seconds / dt)))
             at = np.arange(self._count - count, self._count) % self._steps
@@ -113,16 +113,16 @@ class History:
 
 
 class Pace:
-    """How far simulated time is, and how fast it goes."""
+    """Ratio of simulated time to real time, and CPU usage."""
 
     def __init__(self) -> None:
         self._rows: deque[tuple[float, float, float]] = deque()
         self.given_up = 0.0
-        """Time that was given up since the start because a step took too long [s]."""
+        """Time by which the simulation has fallen behind since the start [s]."""
         self.restart()
 
     def restart(self) -> None:
-        """Count from here on, as after a pause."""
+        """Start counting again, as after a pause."""
         self._due = time.perf_counter()
         self._rows.clear()
 
@@ -130,12 +130,12 @@ class Pace:
         """Count steps.
 
         Args:
-            simulated: How much time they were [s].
-            busy: How long they took [s].
-            longest_lag: How far simulated time may fall back before the rest is given up [s].
+            simulated: Simulated time of the steps [s].
+            busy: Computing time of the steps [s].
+            longest_lag: Longest time by which the simulation may fall behind before the clock is moved [s].
 
         Returns:
-            How long to wait until the next ones are due [s].
+            Time until the next steps are due [s].
         """
         now = time.perf_counter()
         self._due += simulated
@@ -149,14 +149,14 @@ class Pace:
 
     @property
     def real_time(self) -> float:
-        """Simulated time by time of the clock, over the last two seconds: 1 where it keeps up."""
+        """Simulated time divided by real time, over the last two seconds."""
         rows = list(self._rows)
         if len(rows) < 2:
             return 1.0
         return sum(row[1] for row in rows[1:]) / (rows[-1][0] - rows[0][0])
 
     @property
-    def load(self) -> float:
-        """Share of simulated time that the steps take to compute: from 1 on it cannot keep up."""
+    def cpu(self) -> float:
+        """Computing time of the steps divided by simulated time; above 1 real time cannot be kept."""
         rows = list(self._rows)
         return sum(row[2] for row in rows) / sum(row[1] for row in rows) if rows else 0.0

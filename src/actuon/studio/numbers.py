@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of an actuator that a page can show and change, from their declarations."""
+"""Values of an actuator that the page shows and changes, from their declarations."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from ..declare.parameters import Field, unit_at_joint
 from ..declare.registry import by_config
 
 _STEPS = 200
-"""Positions of a slider."""
+"""Number of steps of a slider."""
 _SCALES = {"N·m/rad": 10.0, "N·m·s/rad": 1.0, "N·m": 1.0, "rad/s": 10.0, "A": 10.0, "V": 24.0, "s": 0.02, "Hz": 200.0}
 _SCALES |= {"kg·m²": 0.01, "rad": 0.1}
-"""Order of magnitude of a value that is 0 or infinite, by unit, where the chain has no other value of this unit."""
+"""Order of magnitude by unit, for values that are 0 or infinite if no other value has this unit."""
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
 class Number:
-    """One parameter of a chain."""
+    """A parameter of a stage."""
 
     stage: int
-    """Position of its stage in the chain."""
+    """Index of its stage."""
     stage_name: str
-    """What files call the stage, such as ``"dc_motor"``."""
+    """Type of the stage in files, such as ``"dc_motor"``."""
     name: str
     declared: Field[Any]
     value: Any
     slides: bool = False
     """Whether the joint slides, so that units are those of forces and lengths."""
     scale: float = 1.0
-    """Order of magnitude that a slider takes where the value is 0 or infinite."""
+    """Order of magnitude for a slider if the value is 0 or infinite."""
 
     @property
     def label(self) -> str:
@@ -45,23 +45,23 @@ class Number:
 
     @property
     def hint(self) -> str:
-        """What it is, and what is allowed."""
+        """Description and range."""
         return f"{self.declared.doc} Allowed: {unit_at_joint(self.declared.range, self.slides)}."
 
     @property
     def is_slider(self) -> bool:
-        """Whether it is one number."""
+        """Whether the value is one number."""
         declared = self.declared
         is_word = declared.path or declared.shared or declared.boolean or bool(declared.choices)
         return not is_word and isinstance(self.value, (int, float)) and not math.isnan(self.value)
 
     @property
     def is_off(self) -> bool:
-        """Whether it is a limit that is infinite, and so switched off."""
+        """Whether the value is an infinite limit, which has no effect."""
         return self.is_slider and math.isinf(self.value)
 
     def slider_range(self) -> tuple[float, float, float]:
-        """Low and high end of a slider, and its step, all within the declared range."""
+        """Return lower and upper end of a slider and its step, within the declared range."""
         declared = self.declared
         value = 0.0 if self.is_off else float(self.value)
         high = round_up(10.0 * self.scale if self.is_off else 2.5 * (abs(value) or self.scale))
@@ -88,12 +88,12 @@ def round_up(value: float) -> float:
 
 
 def numbers_of(config: ActuatorConfig, slides: bool = False, inertia: float = 0.0) -> list[Number]:
-    """Return all declared parameters of a chain, stage by stage. Stages that are not configs have none.
+    """Return all declared parameters of an actuator, stage by stage. Stages that are not configs have none.
 
     Args:
-        config: The chain.
+        config: The actuator.
         slides: Whether its joint slides.
-        inertia: Inertia that the engine gives its joint beside the links [kg·m² or kg]; 0 if it is not known.
+        inertia: Armature of its joint in the engine [kg·m² or kg]; 0 if it is not known.
     """
     found = []
     for stage, part in enumerate(config.stages):
@@ -112,7 +112,7 @@ def numbers_of(config: ActuatorConfig, slides: bool = False, inertia: float = 0.
 
 
 def stage_titles(config: ActuatorConfig) -> list[str]:
-    """What to call each stage: its type in files, and its kind."""
+    """Return a title for each stage: its kind and its type in files."""
     titles = []
     for part in config.stages:
         kind = part_kind(part)
@@ -122,12 +122,12 @@ def stage_titles(config: ActuatorConfig) -> list[str]:
 
 
 def alike(configs: dict[str, ActuatorConfig], joint: str) -> list[str]:
-    """The joints whose actuators have the same stages and values as this one's, this one included."""
+    """Return the joints whose actuators equal that of ``joint``, including it."""
     return [name for name, config in configs.items() if config == configs[joint]]
 
 
 def written(value: float) -> str:
-    """Return a number with three digits as people write it: 0.0123, 4.57, 1 230."""
+    """Return a number with three significant digits: 0.0123, 4.57, 1 230."""
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     power = math.floor(math.log10(abs(value)))

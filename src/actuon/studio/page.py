@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..charts import GREY, RED, Chart
+from ..errors import require
 from ..robot_source import find_source
 from ..stability.report import percent
 from ..typing import PathLike
@@ -33,13 +34,13 @@ from .session import Session
 
 PORT = 8017
 _PICTURES = 25.0
-"""How often the robot is drawn [Hz]."""
+"""Frame rate of the robot [Hz]."""
 _PLOTS_EVERY = 3
-"""At every which picture plots are drawn."""
+"""Frames of the robot per update of the plots."""
 _BEHIND = 0.95
-"""Share of real time below which the page says that it cannot keep up."""
+"""Ratio to real time below which the page shows a warning."""
 _PLOTS_WIDTH, _CONTROLS_WIDTH = 350, 300
-"""Of the panels [px]: a window of 1024 leaves 370 to the robot."""
+"""Widths of the panels [px]: a window of 1024 leaves 370 to the robot."""
 _NO_LOG = '<div style="margin:1em;color:#8a94a3">No log is loaded. Choose one in the tab Log on the right.</div>'
 _STYLE = (
     "<style>.mantine-Notifications-root{top:auto!important;bottom:8px!important;max-width:340px}"
@@ -47,19 +48,19 @@ _STYLE = (
     ".uplot .u-legend{font-size:11px;text-align:left;margin-left:50px}.uplot .u-legend tr:first-child{display:none}"
     ".uplot .u-legend th{padding:0;font-weight:normal}.uplot .u-legend td{padding:0 6px 0 2px}</style>"
 )
-"""Notices that do not cover the readouts, room for the digits of values, and legends that need little."""
+"""Notices below the readouts, room for the digits of values, compact legends."""
 _log = logging.getLogger("actuon.studio")
 
 
 class Studio:
-    """A robot, or a motor, that moves in a page of the browser.
+    """A robot or a motor that moves in a page of the browser, in real time.
 
     Args:
-        robot: A robot's file with actuators in or beside it, or the name of a motor.
-        host: Address to listen at. Default: this computer only.
-        port: Where to listen; the next free one where it is taken.
-        folder: The only folder that the page can read from and write to. Default: the working folder.
-        record: Record every step into this ``.npz`` or ``.csv`` file, until the end.
+        robot: Robot file with actuators in it or next to it, or the name of a motor.
+        host: Address to serve at. Default: this computer only.
+        port: Port to serve at; if it is in use, the next free one.
+        folder: Folder that the page may read from and write to. Default: the working folder.
+        record: Record all steps into this ``.npz`` or ``.csv`` file.
         allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
     """
 
@@ -73,6 +74,8 @@ class Studio:
         record: PathLike | None = None,
         allow_torch: bool = False,
     ):
+        for module in ("viser", "trimesh"):  # before the robot is loaded, which may take long
+            require(module, "studio", "the page in the browser")
         self.folder = Folder(folder)
         self.session = Session(find_source(robot, allow_torch))
         self._background = Background()
@@ -93,7 +96,7 @@ class Studio:
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """Address of the page."""
         host = self.server.get_host()
         return f"http://{'localhost' if host in (LOCALHOST, '0.0.0.0', '::') else host}:{self.server.get_port()}"
 
@@ -105,7 +108,7 @@ class Studio:
         self._scene = Scene(self.server, session.real)
         gui.main_panel.dock_right()
         gui.main_panel.set_width(_CONTROLS_WIDTH)
-        # viser has no name for the browser's tab: an image that is none sets it
+        # viser cannot set the title of the browser's tab: the error of an empty image does
         gui.add_html(f'{_STYLE}<img hidden src="data:," onerror="document.title={title}">')
         self._status = gui.add_html("")
         tabs = gui.add_tab_group()
@@ -141,11 +144,11 @@ class Studio:
                     if count % _PLOTS_EVERY == 0:
                         self.refresh()
             except Exception:
-                _log.exception("the page could not be brought up to date")
+                _log.exception("the page could not be updated")
                 time.sleep(1.0)
 
     def refresh(self) -> None:
-        """Bring plots, values and status up to date."""
+        """Update plots, values and status."""
         session, joint = self.session, self._joint()
         self._analyses.update(joint, session.real.configs, session.real.mode, session.values_version)
         self._plots.show(self._charts(joint))
@@ -175,10 +178,10 @@ class Studio:
         save_report(path, f"{self.session.source.title}: {joint}", picture, rows, charts, self.session.real.configs)
 
     def _status_rows(self, joint: str) -> tuple[dict[str, str], list[str]]:
-        """Return readouts by name, and what is wrong."""
+        """Return readouts by name, and warnings."""
         session, pace, analyses = self.session, self.session.pace, self._analyses
         column = session.dof_names.index(joint)
-        kept = f"{pace.real_time:.2f} × real time, load {100.0 * pace.load:.0f} %"
+        kept = f"{pace.real_time:.2f} × real time, CPU {100.0 * pace.cpu:.0f} %"
         state = "paused" if session.is_paused else "stopped" if session.problem else kept
         rows = {"time": f"{session.time:.1f} s", "pace": state}
         usage = analyses.usages.get(joint)
@@ -188,22 +191,22 @@ class Studio:
         shares = self._window(joint).clipped_shares()
         clipped = [f"{100.0 * each:.0f} % by {name.removeprefix('Clamping')}" for name, each in shares.items()]
         rows["clipped"] = ", ".join(clipped) or f"not in the last {SECONDS:g} s"
-        rows["work of the joint"] = f"{written(session.work[column])} J of {written(session.work.sum())} J"
+        rows["work of the joint"] = f"{written(session.work[column])} of {written(session.work.sum())} J"
         drawn = session.electrical[column]
         if drawn == drawn:
             rows["electrical energy"] = f"{written(drawn)} J net"
         warnings = [text for text in (session.problem, session.message, analyses.error) if text]
         if pace.real_time < _BEHIND and not session.is_paused and not session.problem:
-            warnings.append("this computer cannot keep real time: the robot moves more slowly than in reality")
+            warnings.append("this computer cannot keep real time: the robot moves in slow motion")
         return rows, warnings
 
     def wait(self) -> None:
-        """Stay until the program is interrupted."""
+        """Block until the program is interrupted."""
         while not self._ends.wait(1.0):
             pass
 
     def close(self) -> None:
-        """End it, and save what was recorded. May be called again."""
+        """Close the page and save the recording. Further calls have no effect."""
         if self._ends.is_set():
             return
         self._ends.set()

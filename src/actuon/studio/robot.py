@@ -21,7 +21,7 @@ from ..errors import ActuonError, ParameterError, StructureError, listed, shown
 from ..robot_source import RobotSource
 from ..sim import Articulation
 
-OF_FILE = "as the file says"
+OF_FILE = "as in the file"
 MODES = (OF_FILE, EXPLICIT, IMPLICIT)
 
 

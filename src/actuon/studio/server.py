@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A viser server that talks to its own page only.
+"""A viser server that accepts connections of its own page only.
 
-viser itself takes anyone who reaches its port: a page of another site, open in the same browser, could connect to a
-port of this computer, and a message of a page could open a tunnel to the internet.
+viser accepts any connection to its port: a page of another site, open in the same browser, could connect to it, and a
+message of a page could open a tunnel to the internet.
 """
 
 from __future__ import annotations
@@ -15,28 +15,25 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..errors import MissingExtraError, SimulationError, shown
+from ..errors import SimulationError, require, shown
 
 LOCALHOST = "127.0.0.1"
 _FORBIDDEN = 1008
-"""Code of WebSocket for "violates a policy"."""
+"""WebSocket close code of a policy violation."""
 _LAST_PORT = 65535
 _LONGEST_TEXT = 1000
-"""Characters that a page may send."""
+"""Longest text that a page may send [characters]."""
 _ROUNDING = 1e-6
-"""Share of a slider's range by which its ends may be exceeded."""
+"""Tolerance at the ends of a slider, relative to its range."""
 
 
 def make_server(host: str, port: int) -> Any:
-    """A ``viser.ViserServer``, at the next free port where this one is taken.
+    """Return a ``viser.ViserServer``, at the next free port if this one is in use.
 
     Raises:
-        SimulationError: It cannot listen there.
+        SimulationError: The address cannot be used.
     """
-    try:
-        import viser
-    except ImportError as error:
-        raise MissingExtraError("viser", "studio", "the page in the browser") from error
+    viser = require("viser", "studio", "the page in the browser")
     _check_address(host, port)
     with quietly():
         server = viser.ViserServer(host=host, port=port, verbose=False)
@@ -47,9 +44,9 @@ def make_server(host: str, port: int) -> Any:
 
 
 def _check_messages(gui: Any) -> None:
-    """Have what a page sends checked before a control takes it, and hands it on to all other pages.
+    """Check messages of a page before a control accepts them and passes them on to other pages.
 
-    viser itself sets any attribute of any control to any value, and an upload makes any control one for files.
+    viser sets any attribute of any control to any value, and an upload turns any control into one for files.
     """
     from viser._messages import FileTransferPart, FileTransferStartUpload, GuiUpdateMessage
 
@@ -67,11 +64,11 @@ def _check_messages(gui: Any) -> None:
 
 
 def is_allowed(handle: Any, updates: Any) -> bool:
-    """Whether a page may change a control so.
+    """Return whether a page may change a control in this way.
 
     Args:
-        handle: Of the control.
-        updates: What the page sent: attributes of the control and their values.
+        handle: The control.
+        updates: Attributes of the control and their new values.
     """
     import viser
 
@@ -91,13 +88,13 @@ def is_allowed(handle: Any, updates: Any) -> bool:
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Keep viser from printing addresses of its own."""
+    """Suppress the addresses that viser prints."""
     with contextlib.redirect_stdout(io.StringIO()):
         yield
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this computer only."""
+    """Return whether an address is reachable from this computer only."""
     if host == "localhost":
         return True
     try:
@@ -107,7 +104,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_address(host: str, port: int) -> None:
-    """Refuse what is not an address of this computer: viser would try one port after the other, or wait forever."""
+    """Raise an error if this is not an address of this computer: viser would try all ports, or wait forever."""
     import socket
 
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= _LAST_PORT:
@@ -117,11 +114,11 @@ def _check_address(host: str, port: int) -> None:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.bind((host, 0))
     except OSError as error:
-        raise SimulationError(f"cannot listen at '{host}': {error.strerror or error}") from error
+        raise SimulationError(f"cannot serve at '{host}': {error.strerror or error}") from error
 
 
 def _refuse_other_pages(server: Any, is_local: bool) -> None:
-    """Close connections of other pages before viser reads from them or sends anything."""
+    """Close connections of other pages before any data is exchanged."""
     connections = server._websock_server
 
     async def check(client: Any) -> None:
@@ -140,13 +137,13 @@ def _refuse_other_pages(server: Any, is_local: bool) -> None:
 
 
 def is_of_own_page(host: str, origin: str | None, is_local: bool) -> bool:
-    """Whether a request comes from the page that the server itself gave.
+    """Return whether a request comes from the page that this server sent.
 
     Args:
-        host: Where the browser thinks that it is sent to.
-        origin: The page that sends it; None for programs that are not browsers.
-        is_local: Whether the server listens at this computer alone. It is then called by no other name, which another
-            site could give it.
+        host: Host that the browser addresses.
+        origin: Page that sends the request; None for programs that are not browsers.
+        is_local: Whether the server is reachable from this computer only. Other host names, which another site could
+            point here, are then rejected.
     """
     name = urlsplit(f"//{host}").hostname or ""
     if is_local and not is_loopback(name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be done to the robot: commands, pushes, pause, reset, and an ideal one beside it."""
+"""Controls of the robot: commands, pushes, pause, reset, and an ideal robot next to it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class DrivePanel:
 
     Args:
         gui: The GUI of a viser server.
-        session: Whose robot.
-        joint: Names the joint that is chosen.
+        session: Session of the robot.
+        joint: Returns the name of the selected joint.
     """
 
     def __init__(self, gui: Any, session: Session, joint: Callable[[], str]):
@@ -34,30 +34,35 @@ class DrivePanel:
         self._scope = gui.add_dropdown("Moves", (ALIKE, THIS, ALL))
         self._amplitude = gui.add_slider(f"Amplitude [{unit}]", 0.0, reach, reach / 100.0, drive.amplitude)
         self._frequency = gui.add_slider(
-            "Frequency [Hz]", 0.1, 20.0, 0.1, drive.frequency, hint="Of sine and step; where a chirp ends."
+            "Frequency [Hz]",
+            0.1,
+            20.0,
+            0.1,
+            drive.frequency,
+            hint="Frequency of sine and step; final frequency of a chirp.",
         )
         self._offset = gui.add_slider(f"Offset [{unit}]", -reach, reach, reach / 100.0, 0.0)
         for control in (self._kind, self._scope, self._amplitude, self._frequency, self._offset):
             control.on_update(lambda event: self.apply() if event.client is not None else None)
         self._pause = gui.add_button("Pause")
         self._pause.on_click(lambda _: session.ask(session.pause, not session.is_paused))
-        gui.add_button("Reset", hint="Key R.").on_click(lambda _: session.ask(session.reset))
+        gui.add_button("Reset", hint="Key: R").on_click(lambda _: session.ask(session.reset))
         gui.add_command("Reset", hotkey="R").on_trigger(lambda _: session.ask(session.reset))
         if session.real.is_fixed_base:
             self._push = gui.add_slider(f"Knock [{unit}/s]", 0.0, 20.0, 0.1, _KNOCK)
         else:
             self._push = gui.add_slider("Push [N]", 0.0, 300.0, 1.0, _PUSH)
-        gui.add_button("Push").on_click(lambda _: session.ask(self._do_push))
+        gui.add_button("Knock" if session.real.is_fixed_base else "Push").on_click(lambda _: session.ask(self._do_push))
         self._ideal = gui.add_checkbox(
-            "Ideal robot beside it", False, hint="Its controllers without delay and limits. Both start over."
+            "Ideal robot next to it", False, hint="The same controllers without delay and limits. Resets both robots."
         )
         self._ideal.on_update(lambda _: session.ask(session.show_ideal, self._ideal.value))
 
     def apply(self) -> None:
-        """Tell the session what the controls say."""
+        """Apply the controls to the session."""
         session = self._session
         if self._kind.value == RECORDED and self._command is None:
-            session.message = "there is no recorded command yet: load one under Log"
+            session.message = "no recorded command: load a log in the tab Log first"
             return
         joint = self._joint()
         joints = {THIS: [joint], ALL: session.joints}.get(self._scope.value) or alike(session.real.configs, joint)
@@ -79,21 +84,21 @@ class DrivePanel:
         self.apply()
 
     def refresh(self) -> None:
-        """Show what the session does, whoever told it to."""
+        """Show the state of the session, which other tabs may have changed."""
         drive = self._session.drive
         if drive is not self._shown and not self._session.has_changes:
             self._shown = drive
             self._kind.value, self._frequency.value, self._offset.value = drive.kind, drive.frequency, drive.offset
             if drive.kind != HOLD:
                 self._amplitude.value = drive.amplitude
-        label = "Go on" if self._session.is_paused else "Pause"
+        label = "Resume" if self._session.is_paused else "Pause"
         if self._pause.label != label:
             self._pause.label = label
         if self._ideal.value != (self._session.ideal is not None) and not self._session.has_changes:
             self._ideal.value = self._session.ideal is not None
 
     def follow_joint(self) -> None:
-        """Move what is alike to the joint that was chosen."""
+        """Move the selected joint, and those that match it."""
         if self._scope.value != ALL:
             self.apply()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log in the page: load it, see how far the robot's values are off, fit them."""
+"""Controls for a log: load it, compare it with the simulation, fit values to it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class LogPanel:
 
     Args:
         gui: The GUI of a viser server.
-        session: Whose robot.
-        folder: Where logs are.
-        background: Replays and fits.
-        drive: Plays the commands of a log.
-        joint: Names the joint that is chosen.
+        session: Session of the robot.
+        folder: Folder of the logs.
+        background: Process that replays and fits.
+        drive: Panel that plays the commands of a log.
+        joint: Returns the name of the selected joint.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class LogPanel:
         self.work = LogWork(session, background)
         self._file = gui.add_dropdown("Log", (_NONE, *folder.files(ENDINGS)), hint=f"In {folder.root}.")
         self._file.on_update(lambda event: self._load() if event.client is not None else None)
-        gui.add_button("Look for logs again").on_click(lambda _: self._look_again())
+        gui.add_button("Refresh the list").on_click(lambda _: self._look_again())
         self._said = gui.add_html("")
         self._play = gui.add_button("Play its commands", visible=False)
         self._play.on_click(lambda _: self._play_commands())
@@ -57,7 +57,9 @@ class LogPanel:
         self._boxes_of: tuple[str, tuple[str, ...]] | None = None
         with self._fit_folder:
             self._bar = gui.add_progress_bar(0.0, visible=False)
-            self._button = gui.add_button("Fit these values", hint="In the background, around what they are now.")
+            self._button = gui.add_button(
+                "Fit these values", hint="Runs in the background, starting from the present values."
+            )
             self._button.on_click(lambda _: self._fit_or_stop())
 
     def _look_again(self) -> None:
@@ -84,7 +86,7 @@ class LogPanel:
             self.work.stop_fit()
 
     def refresh(self) -> None:
-        """Bring controls, errors and charts up to date."""
+        """Update controls, errors and charts."""
         work = self.work
         work.refresh()
         is_there, is_fitting = work.log is not None, work.progress is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of a joint's actuator, as sliders."""
+"""Sliders for the values of a joint's actuator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MotorPanel:
 
     Args:
         gui: The GUI of a viser server.
-        session: Whose robot.
+        session: Session of the robot.
         on_joint: Called when another joint is chosen.
     """
 
@@ -29,13 +29,15 @@ class MotorPanel:
         self._gui, self._session = gui, session
         self.joint = gui.add_dropdown("Joint", session.joints, initial_value=session.first_joint)
         self._scope = gui.add_dropdown(
-            "Change", (ALIKE, THIS, ALL), hint="Whose values a slider changes. Matching joints have the same values."
+            "Change", (ALIKE, THIS, ALL), hint="Joints that a slider changes. Matching joints have the same values."
         )
         self._mode = gui.add_dropdown(
-            "Efforts", MODES, hint="explicit: held over a step; implicit: the engine takes their slopes into its step."
+            "Efforts",
+            MODES,
+            hint="explicit: computed before each step and held over it. implicit: integrated by the engine.",
         )
         self._mode.on_update(lambda _: session.ask(session.set_mode, self._mode.value))
-        self._restore_all = gui.add_button("All back to the file's values", color="gray", visible=False)
+        self._restore_all = gui.add_button("Restore all values of the file", color="gray", visible=False)
         self._restore_all.on_click(lambda _: session.ask(session.restore_all))
         self._stages = gui.add_folder("Stages")
         self._handles: list[Any] = []
@@ -47,7 +49,7 @@ class MotorPanel:
         self._build()
 
     def joints(self) -> list[str]:
-        """Those whose values a slider changes."""
+        """Return the joints that a slider changes."""
         chosen, configs = self.joint.value, self._session.real.configs
         if self._scope.value == ALL:
             same = [type(part) for part in configs[chosen].stages]
@@ -55,7 +57,7 @@ class MotorPanel:
         return [chosen] if self._scope.value == THIS else alike(configs, chosen)
 
     def refresh(self) -> None:
-        """Show values that were changed by others: another tab, a fit, a reset."""
+        """Show values that were changed elsewhere: in another tab, by a fit, by a reset."""
         if self._version == self._session.values_version or self._session.has_changes:
             return
         self._version = self._session.values_version
@@ -72,7 +74,7 @@ class MotorPanel:
         self._show_restores()
 
     def _show_restores(self) -> None:
-        """Offer to bring back the values that are not those of the file."""
+        """Show the buttons that restore values of the file, if they differ."""
         session, joint = self._session, self.joint.value
         values, of_file = session.real.configs[joint].stages, session.file_configs[joint].stages
         for (stage, name), button in self._restores.items():
@@ -130,7 +132,7 @@ class MotorPanel:
         stage, name = number.stage, number.name
         of_file = getattr(self._session.file_configs[self.joint.value].stages[stage], name)
         shown = written(of_file) if number.is_slider else of_file
-        button = self._gui.add_button(f"↺ {name} back to {shown}", color="gray", visible=False)
+        button = self._gui.add_button(f"↺ restore {name} = {shown}", color="gray", visible=False)
         button.on_click(lambda _: self._session.ask(self._session.restore, self.joints(), stage, name))
         self._restores[stage, name] = button
 
@@ -142,7 +144,7 @@ class MotorPanel:
             slider.max = type(slider.value)(wider if limit is None else min(wider, limit))
 
     def _set(self, number: Number, value: Any, event: Any) -> None:
-        """Change it, where a person did; not where it was brought up to date."""
+        """Change a value if a person moved the control, not if the page updated it."""
         if event.client is not None:
             session = self._session
             session.ask(session.set_number, self.joints(), number.stage, number.name, value)

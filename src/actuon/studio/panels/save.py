@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be kept of a session: values, records, reports, pictures."""
+"""Controls that save values, recordings, reports and images."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..saving import as_png, save_usd, save_yaml, usd_of
 from ..session import Session
 
 _SIZE = 900, 1440
-"""Height and width of a picture of the robot."""
+"""Height and width of an image of the robot [px]."""
 _PICTURE = (".png",)
 _REPORT = (".html",)
 
@@ -28,22 +28,24 @@ class SavePanel:
 
     Args:
         gui: The GUI of a viser server.
-        session: Whose robot.
-        folder: Where files are written to.
-        report: Writes a report, with a picture or without.
+        session: Session of the robot.
+        folder: Folder that files are written to.
+        report: Writes a report, with or without an image.
     """
 
     def __init__(self, gui: Any, session: Session, folder: Folder, report: Callable[[Path, bytes | None], None]):
         self._session, self._folder, self._report = session, folder, report
         stem = Path(session.source.title).stem
-        gui.add_markdown(f"Files go to `{folder.root}`.")
-        self._replace = gui.add_checkbox("Replace files", False, hint="Otherwise files that are there are kept.")
+        gui.add_markdown(f"Files are saved in `{folder.root}`.")
+        self._replace = gui.add_checkbox("Replace files", False, hint="Otherwise existing files are kept.")
         self._row(gui, "Values", f"{stem}.studio.actuon.yaml", "Save as YAML", self._save_yaml)
         if usd_of(session.source) is not None:
             self._row(gui, "Robot", f"{stem}.studio.usda", "Save into USD", self._save_usd)
         self._row(gui, "Report", f"{stem}.studio.html", "Save report", self._save_report)
-        self._row(gui, "Picture", f"{stem}.studio.png", "Save picture", self._save_picture)
-        self._record_name = gui.add_text("Record", f"{stem}.studio.csv", hint=f"Every step, as {' or '.join(RECORDS)}.")
+        self._row(gui, "Image", f"{stem}.studio.png", "Save image", self._save_picture)
+        self._record_name = gui.add_text(
+            "Recording", f"{stem}.studio.csv", hint=f"All steps, as {' or '.join(RECORDS)}."
+        )
         self._record = gui.add_button("Record")
         self._record.on_click(lambda event: self._report_outcome(self._start_or_stop))
         self._outcome = gui.add_html("")
@@ -53,7 +55,7 @@ class SavePanel:
         gui.add_button(button).on_click(lambda event: self._report_outcome(lambda: action(field.value, event.client)))
 
     def _report_outcome(self, action: Callable[[], str]) -> None:
-        """Do it, and say how that went, until the next one."""
+        """Run an action and show its outcome until the next one."""
         try:
             text, colour = action(), GREEN
         except ActuonError as error:
@@ -82,7 +84,7 @@ class SavePanel:
         path = self._folder.to_write(name, _PICTURE, self._replace.value)
         picture = _rendered(client)
         if picture is None:
-            raise SimulationError("no page is open whose picture could be taken")
+            raise SimulationError("no page is open to take an image of")
         path.write_bytes(picture)
         return f"saved {path}"
 
@@ -92,11 +94,11 @@ class SavePanel:
             return f"saved {session.do(session.stop_recording)}"
         path = self._folder.to_write(self._record_name.value, RECORDS, self._replace.value)
         session.do(session.record, path)
-        return f"recording into {path}, until you stop it"
+        return f"recording to {path}"
 
     def refresh(self) -> None:
-        """Show whether it records."""
-        label = "Stop, and save the record" if self._session.is_recording else "Record"
+        """Show whether steps are recorded."""
+        label = "Stop and save the recording" if self._session.is_recording else "Record"
         if self._record.label != label:
             self._record.label = label
 
