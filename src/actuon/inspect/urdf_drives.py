@@ -47,8 +47,8 @@ def read_urdf(path: Path) -> UrdfDrives:
 
 
 def _parsed(data: bytes) -> Element:
-    """Return the root of a document, read as leniently as MuJoCo does: with space before the XML declaration, bytes that
-    are not UTF-8, and undeclared prefixes."""
+    """Return the root of a document, read as leniently as MuJoCo does: with space before the XML declaration, bytes
+    that are not UTF-8, and undeclared prefixes."""
     builder, parser = TreeBuilder(), expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
     parser.CharacterDataHandler = builder.data

@@ -124,8 +124,8 @@ class ChainProbe:
         self.phases = math.lcm(*(actuator.control_every for actuator in self._actuators))
         if self.phases > _MOST_PHASES:
             raise SimulationError(
-                f"the periods of the controllers have a common multiple of {self.phases} steps; stability is computed for up "
-                f"to {_MOST_PHASES}"
+                f"the periods of the controllers have a common multiple of {self.phases} steps; stability is computed "
+                f"for up to {_MOST_PHASES}"
             )
         self._is_stateful = any(actuator.is_stateful() for actuator in self._actuators)
         self.length = max(MEMORY, 2 * self.phases) if self._is_stateful else 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page in the browser on which a robot or a motor moves in real time while its values are changed."""
+"""The studio: a page in the browser with a robot or a motor in real time, and sliders for its values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .page import Studio as Studio
 from .session import Session as Session
 
 open = Studio
-"""``actuon.studio.open("robot.xml")`` opens a page and returns at once, as in a notebook; see `Studio`."""
+"""Open a page and return at once: ``actuon.studio.open("robot.xml")``. See `Studio`."""
 
 __all__ = [
     "Session",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another Python process for computations that take long, so that the robot keeps moving in real time meanwhile.
+"""A separate Python process for long computations, so that the robot keeps real time.
 
 A fit in the process of the robot would also capture the robot's steps in its graphs. The process is started as a
-command, and not by ``multiprocessing``, which would run a script without a guard once more.
+command, since ``multiprocessing`` would run a script without a guard again.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ..errors import ActuonError, SimulationError
 from ..warp_messages import quiet
 
 _PROGRESS, _DONE, _FAILED = range(3)
-"""Kinds of answers of the process."""
+"""Kinds of answers from the process."""
 _CALL, _GO_ON, _STOP = range(3)
-"""Kinds of messages to it."""
+"""Kinds of messages to the process."""
 Tell = Callable[[Any], None]
 """Reports progress to the caller; raises KeyboardInterrupt if the function should return early."""
 _log = logging.getLogger("actuon.studio")
@@ -44,9 +44,8 @@ class _Call:
 class Background:
     """One process that calls functions of modules, one at a time.
 
-    Of the calls with one key only the latest is made. Calls with other keys are also made while a function runs,
-    whenever it reports progress: an envelope does not wait for the end of a fit. The process is started by the
-    first call.
+    Only the latest of pending calls with the same key is made. While a function runs, calls with other keys are made
+    whenever it reports progress: an envelope does not wait for the end of a fit. The first call starts the process.
     """
 
     def __init__(self) -> None:
@@ -67,22 +66,22 @@ class Background:
         failed: Callable[[str], None],
         told: Callable[[Any], bool] | None = None,
     ) -> None:
-        """Have ``function(*args, tell)`` called, in place of a call with this key that has not begun.
+        """Call ``function(*args, tell)``, instead of a pending call with this key.
 
         Args:
-            key: Names what is computed.
+            key: Name of the computation.
             function: A function of a module, not of a script.
-            args: Its arguments, which are pickled.
-            done: Takes the result, in the thread of the background.
-            failed: Takes the message of an error.
-            told: Takes the progress that the function reports; returns whether the function should go on.
+            args: Arguments, which are pickled.
+            done: Called with the result, in the thread of this object.
+            failed: Called with the message of an error.
+            told: Called with the progress that the function reports; returns whether to continue.
         """
         with self._changed:
             self._pending[key] = _Call(key, function, args, done, failed, told)
             self._changed.notify()
 
     def close(self) -> None:
-        """End the process, whatever it computes. May be called again."""
+        """End the process. Further calls have no effect."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -174,7 +173,7 @@ def _send(stream: IO[bytes], message: Any) -> None:
 
 
 def serve(messages: IO[bytes], answers: IO[bytes]) -> None:
-    """Make the calls that come, until nothing comes."""
+    """Make the calls that arrive, until the stream ends."""
 
     def make(call: tuple[Callable[..., Any], tuple[Any, ...]]) -> None:
         function, args = call
@@ -203,7 +202,7 @@ def serve(messages: IO[bytes], answers: IO[bytes]) -> None:
 
 
 def main() -> None:
-    """Serve the process that started this one. Prints go to its standard error."""
+    """Serve the parent process. Prints go to its standard error."""
     quiet()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

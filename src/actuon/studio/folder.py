@@ -70,7 +70,7 @@ class Folder:
         return path
 
     def files(self, formats: Sequence[str]) -> list[str]:
-        """Names of files of these formats, up to three folders deep; hidden ones are left out, links not followed."""
+        """Return the names of files of these formats, up to three folders deep, without hidden files and links."""
         found: list[str] = []
         for folder, below, names in itertools.islice(os.walk(self.root), _MOST_FOLDERS):
             depth = len(Path(folder).relative_to(self.root).parts)

@@ -16,28 +16,28 @@ from .numbers import round_up
 from .replay import Replayed
 
 SECONDS = 4.0
-"""How much of the past is drawn [s]."""
+"""Time span of the plots [s]."""
 PATH_SECONDS = 1.5
-"""How much of it on the torque-speed plane [s]."""
+"""Time span of the path in the torque-speed plane [s]."""
 _NOW_SECONDS = 0.05
-"""How much of it is marked as now [s]."""
+"""Time span that is marked as now [s]."""
 _BUCKETS = 200
 _PATH_POINTS = 300
 _SMALLEST = 1e-4
-"""Amplitude that a spectrum ends at [N·m or N]."""
+"""Smallest amplitude in a spectrum [N·m or N]."""
 _MODELLED = (("current", "current [A]", ORANGE), ("temperature", "temperature [°C]", RED))
 _HOUSING = "housing_temperature"
 _PLANE_HEIGHT = 230
 _OUTSIDE = 1.25
-"""How far beyond the envelope a path is shown."""
+"""Largest speed that is shown, relative to the envelope."""
 
 
 class Plots:
-    """Charts in a container of a viser GUI, which keep the zoom of the user while their data change.
+    """Charts in a container of a viser GUI. They keep the zoom of the user while their data change.
 
     Args:
         server: A ``viser.ViserServer``.
-        container: Tab or folder that they are in.
+        container: Tab or folder of the charts.
     """
 
     def __init__(self, server: Any, container: Any):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log beside the robot: what was recorded against what the values as they are now give, and fits of them."""
+"""A log in the studio: recorded against simulated with the present values, and fits of values."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from .numbers import numbers_of
 from .session import Session
 
 GENERATIONS = 60
-"""Most generations of a fit from the page."""
+"""Largest number of generations of a fit."""
 _OPTIONS = SearchOptions(starts=1, generations=GENERATIONS, patience=15)
 _REFINE = 2
 """Steps of least squares after that."""
 _LOAD = ("mass", "inertia")
 _WIDE = 1e2
-"""Ends of a range by which to look for a number > 0 on a logarithmic scale."""
+"""Ratio of the ends of the range in which a value > 0 is fitted, on a logarithmic scale."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """A joint in a log, each of shape (T,)."""
+    """Positions of a joint in a log, each of shape (T,)."""
 
     joint: str
     time: np.ndarray
-    """From 0 on [s]."""
+    """Time since the start [s]."""
     command: np.ndarray | None
-    """[rad]; None where efforts were commanded."""
+    """[rad]; None if efforts were commanded."""
     recorded: np.ndarray
     """[rad]."""
     simulated: np.ndarray
@@ -66,11 +66,10 @@ class LogReplay:
     Args:
         source: The robot.
         joints: Names of its joints with an actuator.
-        log: Of one joint or several of them. The one joint of a log and the one joint of a robot are the same, whatever
-            they are called.
+        log: Log of one or several of these joints. If log and robot have one joint each, their names may differ.
 
     Raises:
-        LogError: The log has other joints, or it is not known what they move.
+        LogError: The log has other joints, or their load is unknown.
     """
 
     def __init__(self, source: RobotSource, joints: Iterable[str], log: Log):
@@ -89,7 +88,7 @@ class LogReplay:
         return self.log.joint_names
 
     def run(self, configs: Mapping[str, ActuatorConfig]) -> list[Replayed]:
-        """Simulate the log with these actuators, from its first position on, by its commands."""
+        """Simulate the commands of the log with these actuators, from its first position."""
         models = [Model(name, configs[name], ()) for name in self.joints]
         trials = self._plant.trials(models, [model.start[None] for model in models])
         (residual,) = (run[0] for run in self._plant.residuals(trials))
@@ -105,13 +104,13 @@ class LogReplay:
         paths: Iterable[str],
         progress: Callable[[int, float], None] | None = None,
     ) -> FitResult:
-        """Look for the values at some paths, around those that they have.
+        """Fit values, starting from the present ones.
 
         Args:
             configs: The actuators.
-            paths: Such as ``controller.kp``, as `fittable` lists them. In joints that have them.
-            progress: Told the generation and the least mean error so far [rad]. To stop early, with the best so far, it
-                raises KeyboardInterrupt.
+            paths: Paths of values such as ``controller.kp``, see `fittable`. Joints without such a value are skipped.
+            progress: Called with the generation and the smallest mean error so far [rad]. It raises KeyboardInterrupt
+                to stop with the best result so far.
         """
         paths = list(paths)
         models = [_freed(name, configs[name], paths) for name in self.joints]
@@ -126,10 +125,10 @@ class LogReplay:
 
 
 def command_of(log: Log) -> Command:
-    """The target positions of a log, for a robot to follow.
+    """Return the target positions of a log.
 
     Raises:
-        LogError: The log has none.
+        LogError: The log has no target positions.
     """
     found = {joint.name: joint.command for joint in log.joints if joint.command is not None}
     if not found:
@@ -139,12 +138,12 @@ def command_of(log: Log) -> Command:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fit found."""
+    """Result of a fit."""
 
     configs: dict[str, ActuatorConfig]
-    """By joint."""
+    """Actuators by joint."""
     before: float
-    """Mean absolute error of the values that there were [rad]."""
+    """Mean absolute error with the previous values [rad]."""
     after: float
     interrupted: bool
     warnings: tuple[str, ...]
@@ -160,14 +159,14 @@ def _replay_of(source: RobotSource, joints: tuple[str, ...], path: Path) -> LogR
 
 
 def load_log(source: RobotSource, joints: tuple[str, ...], path: Path, tell: Tell) -> Log:
-    """A log of joints that the robot has; for a `Background`, as the others here."""
+    """Return a log of joints of the robot. For a `Background`."""
     return _replay_of(source, joints, path).log
 
 
 def replay_log(
     source: RobotSource, joints: tuple[str, ...], path: Path, configs: dict[str, ActuatorConfig], tell: Tell
 ) -> list[Replayed]:
-    """Simulate it with these actuators."""
+    """Replay a log with these actuators. For a `Background`."""
     return _replay_of(source, joints, path).run(configs)
 
 
@@ -179,7 +178,7 @@ def fit_log(
     paths: list[str],
     tell: Tell,
 ) -> Fitted:
-    """Fit them to it. Tells the generation, the least error so far, and the error before."""
+    """Fit actuators to a log. Reports the generation, the smallest error so far, and the error before."""
     replay = _replay_of(source, joints, path)
     replayed = replay.run(configs)
     before = sum(joint.error for joint in replayed) / len(replayed)
@@ -189,11 +188,11 @@ def fit_log(
 
 
 class LogWork:
-    """At most one log, replayed and fitted in the background. Any thread may call the methods.
+    """A log that is replayed and fitted in the background. Methods may be called from any thread.
 
     Args:
-        session: The robot and its values.
-        background: Replays and fits.
+        session: Session of the robot.
+        background: Process that replays and fits.
     """
 
     def __init__(self, session: Session, background: Background):
@@ -203,14 +202,14 @@ class LogWork:
         self._stops = False
         self.log: Log | None = None
         self.replayed: list[Replayed] = []
-        """Joints of the log with the values of ``version``."""
+        """Joints of the log, simulated with the values of ``version``."""
         self.version = -1
         self.progress: float | None = None
-        """Share of a fit that is done; None if none is running."""
+        """Completed fraction of a fit; None if none is running."""
         self.status = ""
-        """Outcome of the last load or fit, or how far it is."""
+        """Outcome or progress of the last load or fit."""
         self.error = ""
-        """Why the last load, replay or fit failed."""
+        """Message of the last failure of a load, replay or fit; empty if there was none."""
 
     def load(self, path: Path) -> None:
         """Read a log, and replay it."""
@@ -230,13 +229,13 @@ class LogWork:
         self._submit("replay", replay_log, path, dict(self._session.real.configs), done=done)
 
     def fit(self, paths: list[str]) -> None:
-        """Search for the values at some paths, and give them to the robot."""
+        """Fit values, and set them on the robot."""
         self.progress, self._stops, self.status = 0.0, False, "starting"
         configs = dict(self._session.real.configs)
         self._submit("fit", fit_log, self._path, configs, paths, done=self._set_fitted, told=self._told)
 
     def stop_fit(self) -> None:
-        """End a fit with the best values so far."""
+        """Stop a fit with the best values so far."""
         self._stops = True
 
     @property
@@ -273,7 +272,7 @@ class LogWork:
     def _set_fitted(self, fitted: Fitted) -> None:
         before, after = self.shown_error(fitted.before), self.shown_error(fitted.after)
         if fitted.after > fitted.before:
-            self.status = f"fit: found nothing better than {before}; the values stay"
+            self.status = f"fit: no improvement on {before}; values unchanged"
         else:
             self._session.do(self._session.set_configs, fitted.configs)
             ended = " (stopped early)" if fitted.interrupted else ""
@@ -282,7 +281,7 @@ class LogWork:
 
 
 def fittable(config: ActuatorConfig) -> dict[str, bool]:
-    """Paths of the numbers of a chain that a fit can look for, and whether it does so unless told otherwise."""
+    """Return the paths of values that a fit can estimate, and whether it does so by default."""
     names = stage_names(config.stages)
     found = {}
     for number in numbers_of(config):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot in the studio: its simulation, its actuators, and their numbers, changed while it runs."""
+"""A robot in the studio: simulation and actuators, with values that change while it runs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ MODES = (OF_FILE, EXPLICIT, IMPLICIT)
 
 
 class StudioRobot:
-    """One robot in an engine of its own.
+    """A robot in a simulation of its own.
 
     Args:
-        source: Which robot.
-        is_ideal: Take the limits and the delay off, and keep its controllers, and the friction of its joints.
-        configs: Its actuators by name of the DOF. Default: those of the source.
-        mode: How efforts reach the engine, of `MODES`.
+        source: The robot.
+        is_ideal: Remove limits and delay, but keep controllers and joint friction.
+        configs: Actuators by name of the DOF. Default: those of the source.
+        mode: Integration of efforts, one of `MODES`.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class StudioRobot:
             first = self.simulation.robots[0]
             self.articulation = Articulation(first.path, self.simulation)
             self.configs = dict(configs if configs is not None else source.configs(self.articulation))
-            """What its file says, or sliders, by name of the DOF; of an ideal robot too."""
+            """Actuators by name of the DOF, with limits and delay also if the robot is ideal."""
             self.mode = mode
             self.actuators = self._attached(self.configs, mode)
         except BaseException:
@@ -82,23 +82,23 @@ class StudioRobot:
         return self.actuators.telemetry()
 
     def reset(self) -> None:
-        """Back to the first state, at rest and cold."""
+        """Reset to the initial state."""
         self.simulation.reset()
 
     def set_number(self, joints: Iterable[str], stage: int, name: str, value: Any) -> None:
-        """Give a parameter of some joints' actuators another value, from the next step on.
+        """Set a parameter of the actuators of some joints, from the next step on.
 
-        It is written into the arrays that run. Where that cannot be, as with a delay longer than its memory or an
-        inertia that the engine holds, the actuators are attached anew, and forget the past.
+        The value is written into the arrays of the running actuators. If that is impossible, for a delay longer than
+        its buffer or an armature, the actuators are attached again and lose their state.
 
         Args:
-            joints: Whose actuators.
-            stage: Position of the stage in their chains.
-            name: Of the parameter.
-            value: Within its declared range.
+            joints: Names of the joints.
+            stage: Index of the stage.
+            name: Name of the parameter.
+            value: New value.
 
         Raises:
-            ParameterError: It is not. Nothing is changed then.
+            ParameterError: The value is out of range. Nothing is changed then.
         """
         joints = list(joints)
         for joint in joints:
@@ -115,15 +115,15 @@ class StudioRobot:
             self._attach_again(self.configs | changed, self.mode)
 
     def set_configs(self, configs: Mapping[str, ActuatorConfig]) -> None:
-        """Give joints other actuators."""
+        """Replace the actuators of joints."""
         self._attach_again(self.configs | dict(configs), self.mode)
 
     def set_all(self, configs: Mapping[str, ActuatorConfig], mode: str) -> None:
-        """Give joints other actuators, in one of `MODES`."""
+        """Replace the actuators of joints, in one of `MODES`."""
         self._attach_again(self.configs | dict(configs), mode)
 
     def set_mode(self, mode: str) -> None:
-        """Hand efforts to the engine as one of `MODES`."""
+        """Set the integration of efforts, one of `MODES`."""
         self._attach_again(self.configs, mode)
 
     def _attach_again(self, configs: Mapping[str, ActuatorConfig], mode: str) -> None:
@@ -136,7 +136,7 @@ class StudioRobot:
         self.configs, self.mode = dict(configs), mode
 
     def _write_live(self, changed: Mapping[str, ActuatorConfig], stage: int, name: str) -> bool:
-        """Whether the numbers could be written into the arrays that run."""
+        """Write values into the arrays of running actuators. Return False if that is impossible."""
         rows: dict[int, tuple[Component, list[int], list[Any]]] = {}
         for joint, config in changed.items():
             part = config.stages[stage]
@@ -164,7 +164,7 @@ class StudioRobot:
         return True
 
     def _component(self, joint: str, stage: int) -> tuple[Component, int] | None:
-        """The stage that runs for a joint, and the joint's place in its arrays."""
+        """Return the running stage of a joint, and the index of the joint in its arrays."""
         column = self.articulation.dof_names.index(joint)
         for actuator in self.actuators.actuators:
             at = np.flatnonzero(_columns(actuator) == column)
@@ -173,13 +173,13 @@ class StudioRobot:
         return None
 
     def _armatures(self) -> list[list[float]]:
-        """What the stages give the engine to hold."""
+        """Return the armatures that the stages set in the engine."""
         stages = [stage for actuator in self.actuators.actuators for stage in actuator.stages]
         found = [stage.engine_armature() for stage in stages]
         return [armature.tolist() for armature in found if armature is not None]
 
     def close(self) -> None:
-        """Let go of the engine."""
+        """Close the simulation."""
         with contextlib.suppress(ActuonError):
             self.actuators.close()
         self.simulation.close()
@@ -190,7 +190,7 @@ def _columns(actuator: Actuator) -> np.ndarray:
 
 
 def with_number(config: ActuatorConfig, stage: int, name: str, value: Any) -> ActuatorConfig:
-    """The chain with another value of one parameter, checked."""
+    """Return an actuator with another value of one parameter, after a check."""
     if isinstance(stage, bool) or not isinstance(stage, int) or not 0 <= stage < len(config.stages):
         raise ParameterError(f"stage: got {shown(stage)}; must be a whole number from 0 to {len(config.stages) - 1}")
     part = config.stages[stage]

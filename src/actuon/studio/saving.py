@@ -28,7 +28,7 @@ _STYLE = (
 
 
 def entries_of(configs: Mapping[str, ActuatorConfig]) -> list[ActuatorEntry]:
-    """Joints with the same actuator together, named after what their names have in common."""
+    """Return entries for joints with equal actuators, named after the common part of the joints' names."""
     groups: list[tuple[ActuatorConfig, list[str]]] = []
     for joint, config in configs.items():
         for known, joints in groups:
@@ -60,7 +60,7 @@ def save_yaml(path: Path, configs: Mapping[str, ActuatorConfig]) -> None:
 
 
 def usd_of(source: RobotSource) -> Path | None:
-    """The USD file of a robot: its own, or the one of the same name beside it; None where there is none."""
+    """Return the USD file of a robot, or the one of the same name next to it; None if there is none."""
     if source.path is None:
         return None
     if source.path.suffix.lower() in USD_FORMATS:
@@ -72,7 +72,7 @@ def save_usd(path: Path, source: RobotSource, configs: Mapping[str, ActuatorConf
     """Write the robot's USD file with these actuators.
 
     Raises:
-        RobotFileError: There is no such file.
+        RobotFileError: The robot has no USD file.
     """
     robot = usd_of(source)
     if robot is None:
@@ -83,7 +83,7 @@ def save_usd(path: Path, source: RobotSource, configs: Mapping[str, ActuatorConf
 
 
 def as_png(picture: np.ndarray) -> bytes:
-    """An image of shape (H, W, 3 or 4), 8 bits each, as a PNG file."""
+    """Return an image of shape (H, W, 3 or 4), 8 bits each, as a PNG file."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -105,8 +105,8 @@ def save_report(
 
     Args:
         path: The HTML file.
-        title: Of the robot, and the joint in the plots.
-        picture: Of the robot, a PNG file; None where no page is open.
+        title: Title, with the robot and the joint in the plots.
+        picture: Image of the robot as a PNG file; None if no page is open.
         readouts: Pace, energy and others by name.
         charts: By name.
         configs: The actuators by joint.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robots in the page: the shapes of their models as triangles, and where their bodies are."""
+"""Robots in the page: shapes of their models as triangles, and poses of their bodies."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ IDEAL_COLOUR = (140, 170, 210)
 _IDEAL_OPACITY = 0.55
 _IDEAL = "/world/ideal"
 _GAP = 0.35
-"""Between two robots [m]."""
+"""Distance between two robots [m]."""
 _FOLLOW = 0.15
-"""By which share of the way the floor follows a robot that walks off, in each picture."""
+"""Fraction of the way by which the view follows a walking robot in each frame."""
 _SHOWN_GROUPS = 3
 """MuJoCo's viewers show geoms of the groups before this."""
 
 
 class Scene:
-    """Robots of a session in a viser server, the ideal one beside the real one.
+    """Robots of a session in a viser server, the ideal one next to the real one.
 
     Args:
         server: A ``viser.ViserServer``.
-        robot: The real one.
+        robot: The real robot.
     """
 
     def __init__(self, server: Any, robot: StudioRobot):
@@ -65,7 +65,7 @@ class Scene:
         self._add(robot, np.zeros(3))
 
     def show(self, robots: list[StudioRobot], poses: list[np.ndarray]) -> None:
-        """Bring the page up to date with the robots that are there."""
+        """Update the page with the present robots and their poses."""
         for robot in robots:
             if robot.is_ideal not in self._frames:
                 self._add(robot, self._beside)
@@ -102,7 +102,7 @@ class Scene:
 
 
 def _bounds(shapes: list[Shape], poses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The box around the robot: from the places of its bodies, and the sizes of its shapes."""
+    """Return the corners of a box around the robot."""
     points = []
     for shape in shapes:
         place = poses[shape.body, :3] if shape.body >= 0 else np.zeros(3)
@@ -117,9 +117,9 @@ class Shape:
     """Triangles of one colour on a body."""
 
     body: int
-    """Its row in `poses`; -1 for what stands still."""
+    """Index of the body in `poses_of`; -1 for shapes that do not move."""
     vertices: np.ndarray
-    """In the frame of the body [m], shape (V, 3)."""
+    """Vertices in the frame of the body [m], shape (V, 3)."""
     faces: np.ndarray
     """Shape (F, 3)."""
     colour: tuple[int, int, int]
@@ -128,7 +128,7 @@ class Shape:
 
 
 def shapes_of(simulation: Simulation) -> list[Shape]:
-    """All visible shapes of the first environment, but for planes."""
+    """Return all visible shapes of the first environment except planes."""
     if isinstance(simulation, MujocoSimulation):
         return list(_mujoco_shapes(simulation.models[0]))
     if isinstance(simulation, NewtonSimulation):
@@ -137,7 +137,7 @@ def shapes_of(simulation: Simulation) -> list[Shape]:
 
 
 def poses_of(simulation: Simulation) -> np.ndarray:
-    """Position [m] and orientation (quaternion w, x, y, z) of the bodies, shape (B, 7)."""
+    """Return position [m] and orientation (quaternion w, x, y, z) of the bodies, shape (B, 7)."""
     if isinstance(simulation, MujocoSimulation):
         data = simulation.data[0]
         return np.concatenate([data.xpos, data.xquat], axis=1)
@@ -212,7 +212,7 @@ def _newton_shapes(simulation: NewtonSimulation) -> Iterator[Shape]:
 
 
 def _triangles(name: str, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices and faces of a shape along z, of half sizes as MuJoCo gives them."""
+    """Return vertices and faces of a shape along z, from half sizes as in MuJoCo."""
     try:
         from trimesh import creation
     except ImportError as error:
@@ -236,7 +236,7 @@ def _colour(rgb: np.ndarray) -> tuple[int, int, int]:
 
 
 def _matrix(quaternion: np.ndarray) -> np.ndarray:
-    """The rotation of a quaternion w, x, y, z."""
+    """Return the rotation matrix of a quaternion w, x, y, z."""
     w, x, y, z = quaternion / np.linalg.norm(quaternion)
     return np.array(
         [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Session`: robots that move in real time, and everything that can be done to them. It knows of no page."""
+"""`Session`: robots in real time, with everything that a page can do to them."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from .robot import OF_FILE, StudioRobot
 from .scene import poses_of
 
 KEPT_SECONDS = 20.0
-"""How much of the past is kept [s]."""
+"""Time span of the history [s]."""
 PUSH_SECONDS = 0.12
 _BATCH = 0.004
-"""How much simulated time is stepped between two looks at the clock [s]."""
+"""Simulated time between two readings of the clock [s]."""
 _LONGEST_LAG = 0.1
-"""Behind the clock by more than this [s], time is given up: the robot then moves slower than in reality."""
+"""Longest time by which the simulation may fall behind; beyond it, the robot moves in slow motion [s]."""
 _IDLE = 0.01
 LONGEST_RECORD = 600.0
-"""How much simulated time a record holds before it is saved [s]."""
+"""Longest recording, after which it is saved [s]."""
 _log = logging.getLogger("actuon.studio")
 
 
 class Session:
-    """A robot, or two of them side by side, stepped by a thread of its own.
+    """A robot, or two side by side, stepped in real time by a thread.
 
-    Anything may be asked of it from any thread, and at any time: changes are queued, and made between two steps, in the
-    order in which they came. What goes wrong in one is kept in ``message``, and the robot goes on.
+    Methods are called between two steps by `ask` or `do`, from any thread and in their order. The message of a failure
+    is in ``message``, and the robot keeps moving.
 
     Args:
         source: The robot.
@@ -58,35 +58,35 @@ class Session:
             self.real = StudioRobot(source)
             self._quiet = stack.pop_all()
         self.ideal: StudioRobot | None = None
-        """The same robot with ideal motors, while it is there."""
+        """Copy of the robot with ideal motors; None if it is not shown."""
         robot = self.real
         self.dof_names = robot.dof_names
         self.joints = list(robot.configs)
-        """Names of the joints that have an actuator."""
+        """Names of joints with an actuator."""
         self.file_configs = dict(robot.configs)
-        """Actuators as the file has them, by joint."""
+        """Actuators of the file, by joint."""
         self.history = History(round(KEPT_SECONDS / robot.dt), len(robot.dof_names))
         self.ideal_history = History(round(KEPT_SECONDS / robot.dt), len(robot.dof_names))
         self.work = np.zeros(len(robot.dof_names))
-        """What the actuators gave the joints since the reset, without what came back [J], shape (D,)."""
+        """Positive work of the actuators on the joints since the reset [J], shape (D,)."""
         self.electrical = np.full(len(robot.dof_names), math.nan)
-        """What the motors drew [J], where their chains say voltage and current, shape (D,)."""
+        """Electrical energy of the motors [J], NaN without voltage and current signals, shape (D,)."""
         self.pace = Pace()
         self.message = ""
-        """What went wrong last."""
+        """Message of the last failure of a change."""
         self.problem = ""
-        """Why it does not go on, until the next reset."""
+        """Reason for a stop, until the next reset."""
         self.is_paused = False
         self.values_version = 0
-        """Counts changes of values and stages."""
+        """Number of changes of values and stages."""
         self.first_joint = self.joints[0 if robot.is_fixed_base else -1]
-        """Where to look first: on legs, what carries."""
+        """Joint that is selected first."""
         columns = tuple(self.dof_names.index(name) for name in alike(robot.configs, self.first_joint))
         self.drive = Drive(SINE, columns, amplitude=0.02 if robot.slides[columns[0]] else 0.2, names=self.dof_names)
         self._drive_start = 0.0
         self._push: tuple[float, np.ndarray] | None = None
         self.poses = [poses_of(robot.simulation)]
-        """Where the bodies of the robots are, as `scene.poses_of` gives them, for each robot."""
+        """Poses of the bodies of each robot, see `scene.poses_of`."""
         self._changes: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._recorder: Recorder | None = None
         self._record_path: PathLike | None = None
@@ -95,7 +95,7 @@ class Session:
 
     @property
     def robots(self) -> list[StudioRobot]:
-        """Those that are there."""
+        """The robot, and the ideal one if it is shown."""
         return [self.real] if self.ideal is None else [self.real, self.ideal]
 
     @property
@@ -105,17 +105,17 @@ class Session:
 
     @property
     def has_changes(self) -> bool:
-        """Whether something was asked for that is not done yet."""
+        """Whether changes are pending."""
         return not self._changes.empty()
 
     def start(self) -> Self:
-        """Let it run in real time, in a thread."""
+        """Start a thread that steps in real time."""
         self._thread = threading.Thread(target=self._run, name="actuon-studio", daemon=True)
         self._thread.start()
         return self
 
     def close(self) -> None:
-        """End the thread, save what was recorded, and let go of the engines. May be called again."""
+        """Stop the thread, save the recording and close the simulations. Further calls have no effect."""
         self._ends.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
@@ -134,11 +134,11 @@ class Session:
         self.close()
 
     def ask(self, change: Callable[..., Any], *args: Any) -> None:
-        """Have ``change(*args)`` called between two steps, by whoever steps."""
+        """Queue a call of ``change(*args)`` between two steps."""
         self._changes.put(lambda: change(*args))
 
     def do(self, change: Callable[..., Any], *args: Any, timeout: float = 30.0) -> Any:
-        """As `ask`, and wait for what it returns or raises."""
+        """Call ``change(*args)`` between two steps, and return or raise its outcome."""
         if self._thread is None or threading.current_thread() is self._thread:
             return change(*args)
         done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
@@ -159,20 +159,20 @@ class Session:
         return result
 
     def set_number(self, joints: Iterable[str], stage: int, name: str, value: Any) -> None:
-        """As `StudioRobot.set_number`, on all robots that are there."""
+        """Set a value on all robots, see `StudioRobot.set_number`."""
         joints = list(joints)
         for robot in self.robots:
             robot.set_number(joints, stage, name, value)
         self._values_changed()
 
     def set_configs(self, configs: Mapping[str, ActuatorConfig]) -> None:
-        """Give joints other actuators, on all robots that are there."""
+        """Replace the actuators of joints, on all robots."""
         for robot in self.robots:
             robot.set_configs(configs)
         self._values_changed()
 
     def restore(self, joints: Iterable[str], stage: int, name: str) -> None:
-        """Bring one value of some joints back to that of the file."""
+        """Restore a value of some joints to that of the file."""
         by_value: dict[Any, list[str]] = {}
         for joint in joints:
             by_value.setdefault(getattr(self.file_configs[joint].stages[stage], name), []).append(joint)
@@ -180,12 +180,12 @@ class Session:
             self.set_number(same, stage, name, value)
 
     def restore_all(self) -> None:
-        """Bring all values back to those of the file, and the mode too."""
+        """Restore all values and the mode to those of the file."""
         self.set_configs(self.file_configs)
         self.set_mode(OF_FILE)
 
     def set_mode(self, mode: str) -> None:
-        """Hand efforts to the engine as one of `robot.MODES`."""
+        """Set the integration of efforts, one of `robot.MODES`."""
         self.real.set_mode(mode)
         self._values_changed()
 
@@ -195,13 +195,13 @@ class Session:
             self._recorder.go_on_with(self.real.actuators)
 
     def set_drive(self, drive: Drive) -> None:
-        """Tell the joints to do something else."""
+        """Replace the motion of the targets."""
         if drive.kind != self.drive.kind or drive.command is not self.drive.command:
             self._drive_start = self.time
         self.drive = drive
 
     def show_ideal(self, wanted: bool) -> None:
-        """Have the same robot with ideal motors beside it, or no more. Both start over."""
+        """Show or hide a copy of the robot with ideal motors. Showing it resets both."""
         if not wanted and self.ideal is not None:
             self.ideal.close()
             self.ideal = None
@@ -211,12 +211,12 @@ class Session:
             self.reset()
 
     def pause(self, wanted: bool) -> None:
-        """Hold time, or let it go on."""
+        """Pause or resume."""
         self.is_paused = wanted
         self.pace.restart()
 
     def reset(self) -> None:
-        """Bring everything back to the start."""
+        """Reset robots, histories and energies."""
         for robot in self.robots:
             robot.reset()
         self.poses = [poses_of(robot.simulation) for robot in self.robots]
@@ -230,8 +230,8 @@ class Session:
         self.pace.restart()
 
     def push(self, force: tuple[float, float, float], knock: float = 0.0, column: int = 0) -> None:
-        """Push the trunk with ``force`` [N] for 0.12 s; knock a joint of a robot that is bolted down by ``knock``
-        [rad/s or m/s]."""
+        """Push the trunk with ``force`` [N] for 0.12 s. If the base is fixed, change the velocity of a joint by
+        ``knock`` [rad/s or m/s]."""
         if not self.real.is_fixed_base:
             self._push = self.time + PUSH_SECONDS, np.array(force)
             return
@@ -240,7 +240,7 @@ class Session:
             robot.articulation.set_dof_velocities(speeds + knock, dof_indices=[column])
 
     def record(self, path: PathLike) -> None:
-        """Record every step from now on, to be saved at the end."""
+        """Start to record all steps. The file is saved at the end."""
         path = Path(path)
         if path.suffix not in FORMATS or path.is_dir():
             raise SimulationError(f"record: got '{path}'; must be a file that ends in {' or '.join(FORMATS)}")
@@ -254,7 +254,7 @@ class Session:
         return self._recorder is not None
 
     def stop_recording(self) -> PathLike | None:
-        """Save what was recorded. Returns where to, if there was anything."""
+        """Save the recording and return its path; None if it is empty."""
         recorder, self._recorder = self._recorder, None
         if recorder is None or self._record_path is None:
             return None
@@ -265,7 +265,7 @@ class Session:
         return self._record_path
 
     def advance(self, seconds: float) -> None:
-        """Step for this long in simulated time, in the calling thread, as fast as can be. For use without `start`."""
+        """Step for this simulated time in the calling thread, as fast as possible. For use without `start`."""
         for _ in range(round(seconds / self.real.dt)):
             self._make_changes()
             self._step()
@@ -320,7 +320,7 @@ class Session:
                 if robot is self.real:
                     self._count_energy(telemetry)
             if self._recorder is not None and len(self._recorder) * self.real.dt >= LONGEST_RECORD:
-                self.message = f"saved {self.stop_recording()}: a record holds {LONGEST_RECORD:g} s"
+                self.message = f"saved {self.stop_recording()}: the longest recording is {LONGEST_RECORD:g} s"
         except ActuonError as error:
             which = "ideal robot: " if robot.is_ideal else ""
             self.problem = f"{which}{error}"
