@@ -322,7 +322,8 @@ def test_run_does_not_pass_a_robot_that_swings_ever_further(tmp_path):
     assert done.problem is None
     assert saturation(done) is None
     assert summary(done)["hinge"].error > 1.0
-    told = r"it does not track its targets: the error is larger than their motion \(hinge [\d.]+ rad, RMS\); the gains of hinge use "
+    told = r"it does not track its targets: the error is larger than their motion \(hinge [\d.]+ rad, RMS\); "
+    told += "the gains of hinge use "
     assert re.match(told + "102 % of the stability limit", lost_targets(done))
     sound = actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 20.0))  # which is slow, and falls behind
     actuon.save_actuators(tmp_path / "robot.actuon.yaml", [actuon.ActuatorEntry("hinge", "hinge", sound)])
