@@ -131,7 +131,7 @@ class Pace:
 
         Args:
             simulated: Simulated time of the steps [s].
-            busy: Computing time of the steps [s].
+            busy: CPU time of the steps [s].
             longest_lag: Longest time by which the simulation may fall behind before the clock is moved [s].
 
         Returns:
@@ -157,6 +157,6 @@ class Pace:
 
     @property
     def cpu(self) -> float:
-        """Computing time of the steps divided by simulated time; above 1 real time cannot be kept."""
+        """CPU time of the steps divided by simulated time: usage of one core in real time."""
         rows = list(self._rows)
         return sum(row[2] for row in rows) / sum(row[1] for row in rows) if rows else 0.0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..actuator.trials import Envelope
-from ..charts import GREEN, GREY, ORANGE, RED, Chart, Series, area, dashed, dots, line, to_uplot
+from ..charts import GREY, IDEAL, ORANGE, RED, Chart, Series, area, dashed, dots, line, to_uplot
 from .history import Window
 from .numbers import round_up
 from .replay import Replayed
@@ -88,7 +88,7 @@ def joint_charts(
 
     beside = []
     if ideal is not None and len(ideal.time) > 1:
-        beside = [line("ideal", thin.x, thin(np.interp(window.time, ideal.time, ideal.position)), GREEN)]
+        beside = [line("ideal", thin.x, thin(np.interp(window.time, ideal.time, ideal.position)), IDEAL)]
     most = 2.0 * float(np.abs(window.applied).max()) or np.inf
     charts = {
         "plane": _plane(window, envelope, dt, units),

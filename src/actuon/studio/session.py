@@ -279,7 +279,7 @@ class Session:
                 self.pace.restart()
                 self._ends.wait(_IDLE)
                 continue
-            began = time.perf_counter()
+            began = time.thread_time()
             try:
                 for _ in range(steps):
                     self._step()
@@ -288,7 +288,7 @@ class Session:
                     _log.exception("the robot cannot be stepped")
                 self.problem = self.problem or f"{type(error).__name__}: {error}"
             self.poses = [poses_of(robot.simulation) for robot in self.robots]
-            wait = self.pace.took(steps * self.real.dt, time.perf_counter() - began, _LONGEST_LAG)
+            wait = self.pace.took(steps * self.real.dt, time.thread_time() - began, _LONGEST_LAG)
             if wait > 0.0:
                 self._ends.wait(wait)
 
