@@ -153,6 +153,7 @@ def test_actions_may_mean_something_else(make):
         ({"observation": "position"}, "observation: got 'position'; must be a function"),
         ({"motors": None}, "has no servos, and no motors are given"),
         ({"motors": 3}, "motors: got 3; must be the path of a YAML file"),
+        ({"motors": "ak80-9"}, "motors: 'ak80-9' is a motor without a controller; pass actuon.find_motor"),
         ({"motors": {"hipp": PD}}, "motors: there is no joint 'hipp'; joints: hip, knee. Did you mean 'hip'"),
         ({"motors": {"hip": 3}}, "motors: hip: got 3; must be an ActuatorConfig"),
         ({"motors": "none.yaml"}, "none.yaml"),
