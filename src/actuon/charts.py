@@ -89,8 +89,8 @@ class Chart:
     series: Sequence[Series] = ()
     title: str = ""
     marks: Sequence[Mark] = ()
-    points: Sequence[Point] = ()
     spans: Sequence[Span] = ()
+    points: Sequence[Point] = ()
     x_range: tuple[float, float] | None = None
     """Range of the axis; None: that of the data."""
     y_range: tuple[float, float] | None = None

@@ -607,7 +607,7 @@ def test_robots_that_a_yaml_cannot_tell_apart_are_refused(tmp_path, complaint):
         error = complaint(*line)
         assert "/World/A/joints/hip and /World/B/joints/hip have the same name, 'hip', and different drives" in error
         assert "Name one robot with --root" in error
-    note = "a YAML beside the file drives joints of the same names in other robots alike: /World/B/joints/hip"
+    note = "a YAML next to the file also drives joints of the same names in other robots: /World/B/joints/hip"
     assert f"note: {note}" in command("init", path, "--root", "/World/A")
     assert "kp: 57.29578" in path.with_name("two.actuon.yaml").read_text()
 
@@ -683,7 +683,7 @@ def test_usd_drives_are_converted_to_metres_and_kilograms(length, mass, tmp_path
 def test_a_usd_robot_moves_with_what_was_written_for_it(tmp_path):
     """Its own actuators taken away: otherwise they, and not the YAML beside it, drive it."""
     path = copied(ASSETS / "arm.usda", tmp_path)
-    assert "actuators of its own, which a YAML beside it does not replace" in command("init", path)
+    assert "its own actuators, which a YAML next to it does not replace" in command("init", path)
     stage = Usd.Stage.Open(str(path))
     stage.RemovePrim(stage.GetDefaultPrim().GetPath().AppendChild("Actuators"))
     stage.GetRootLayer().Save()

@@ -294,7 +294,7 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
     notes = list(report.notes)
     if any(joint.actuators for joint in report.joints):
         notes.append(
-            "the file has actuators of its own, which a YAML beside it does not replace;  actuon export  writes those"
+            "the file has its own actuators, which a YAML next to it does not replace;  actuon export  writes those"
         )
     chosen = {joint.path for joint in joints}
     driven_names = {joint.name for joint in joints if joint.drive is not None}
@@ -302,7 +302,7 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
     others = [other for other, name in everyone.items() if name in driven_names and other not in chosen]
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        notes.append(f"a YAML beside the file drives joints of the same names in other robots alike: {others[0]}{more}")
+        notes.append(f"a YAML next to the file also drives joints of the same names in other robots: {others[0]}{more}")
     return OwnDrives(joints, has_drives, notes)
 
 

@@ -12,7 +12,7 @@ from xml.parsers import expat
 from .own_drives import SourcedValue, limit
 
 _REDUCTION = ("mechanicalReduction", "mechanical_reduction")
-"""As ``transmission_interface`` and ros2_control call it."""
+"""Names of the reduction in ``transmission_interface`` and ros2_control."""
 
 
 @dataclass

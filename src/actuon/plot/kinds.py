@@ -161,7 +161,9 @@ class EnvelopeKind(Kind):
         if any(measured.motor is not None for _, measured in compared):
             printed = {} if sheet is None else sheet.at_motor
             points = _points(found.motor, "rad/s", "N·m", printed) if is_alone else []
-            sides.append(Chart("motor velocity [rad/s]", "motor effort [N·m]", motor, "motor side", _AXES, points))
+            sides.append(
+                Chart("motor velocity [rad/s]", "motor effort [N·m]", motor, "motor side", _AXES, points=points)
+            )
             sides[0] = dataclasses.replace(sides[0], title="joint side")
         return sides
 

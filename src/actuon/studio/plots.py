@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plots beside the robot: one joint over the last seconds, and a log against its replay."""
+"""Plots of the studio: a joint over the last seconds, and a log against its replay."""
 
 from __future__ import annotations
 
