@@ -304,7 +304,7 @@ def test_run_does_not_pass_a_robot_that_follows_its_limits(wrist, most, code, tm
     for line in lines:
         assert "its joints are saturated: at a limit for much of the time (wrist " in line
         assert ("of the stability limit at dt = 10 ms. Fix one of:" in line) != found.stable
-        assert ("take a motor that is strong enough" in line) == found.stable
+        assert ("choose a stronger motor" in line) == found.stable
     assert "real motor" in out
 
 

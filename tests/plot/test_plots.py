@@ -258,7 +258,7 @@ def test_plot_says_why_there_is_nothing_to_draw(record, tmp_path, complaint):
         ((full, "--kind", "friction"), "--kind friction: there is nothing to draw: no stage loses effort"),
         ((full, "--kind", "colour"), "--kind: got 'colour'; must be one of envelope, step, frequency, friction, heat"),
         ((full, "--kind", "record"), "--kind record: there is no recording to draw"),
-        ((record / "run.npz", "--kind", "step"), "the others need a robot"),
+        ((record / "run.npz", "--kind", "step"), "the other kinds need a robot"),
         (
             ("coupled.yaml", "--kind", "step"),
             "nothing to draw: ankle: its joints are coupled: what one of them can give",

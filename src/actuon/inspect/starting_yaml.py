@@ -232,8 +232,8 @@ def _speed(alike: list[SourcedValue], slides: bool) -> list[str]:
 def _reduction(alike: list[SourcedValue]) -> list[str]:
     ratio = f"{alike[0].value:g}"
     text = (
-        f"Reduction {ratio}, {source_of(alike)}: gains and limits here are those of the joint. With values of the "
-        f"motor, transmission: {{type: gear, ratio: {ratio}, rotor_inertia: …}} has it; limits are then on the motor side."
+        f"Reduction {ratio}, {source_of(alike)}: gains and limits here are on the joint side. With values of the "
+        f"motor, use transmission: {{type: gear, ratio: {ratio}, rotor_inertia: …}}; limits are then on the motor side."
     )
     return [f"    {line}" for line in _comment(text)]
 
