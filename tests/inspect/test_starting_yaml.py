@@ -533,7 +533,7 @@ def test_a_reduction_in_a_urdf_is_said(form, tmp_path):
     assert f"! the file has {said}" in command("inspect", path)
     assert f"note: the file has {said}" in command("init", path)
     text = path.with_name("arm.actuon.yaml").read_text()
-    assert "# Reduction 9, transmission 'first': gains and limits here are those of the joint." in text
+    assert "# Reduction 9, transmission 'first': gains and limits here are on the joint side." in text
     assert "transmission: {type: gear, ratio: 9, rotor_inertia: …}" in text
     assert "max_effort: 20.0  # URDF <limit effort> of 'shoulder'" in text
     assert f"! the file has {said}" in command("inspect", path)  # with the YAML, which has no gear

@@ -87,7 +87,7 @@ class _Build:
         if not inertia and self.has("rotor_inertia"):
             inertia = {"rotor_inertia": v["rotor_inertia"]}
         self.stages.append(GearTransmissionConfig(ratio=v["gear_ratio"], efficiency=efficiency, **inertia))
-        self.use("gear_ratio", "gear.ratio", "limits after it are the motor's")
+        self.use("gear_ratio", "gear.ratio", "limits after it are on the motor side")
         self.use("gear_efficiency", "gear.efficiency", "both ways")
         for name, value in inertia.items():
             armature = value * v["gear_ratio"] ** 2 if name == "rotor_inertia" else value
@@ -303,7 +303,7 @@ def build(
     known = compared(values)
     table = []
     for figure, (name, value, unit, side) in given.items():
-        why = "used by the heat stage, with thermal values" if figure == "rated_torque" else ""
+        why = "the heat stage uses it if thermal values are given" if figure == "rated_torque" else ""
         became, how, is_used = made.uses.get(figure, (_CHECKED if figure in known else _UNUSED, why, False))
         if side == "joint" and "gear_ratio" in values and is_used:
             how += _THROUGH_GEAR[FIGURES[figure].kind]
