@@ -207,8 +207,8 @@ def save_pictures(
     if RECORD in kinds or not inputs.subjects:
         if list(kinds) not in ([], [RECORD]):
             raise RobotFileError(
-                f"got {' and '.join(kinds)}; a recording over time is a separate image, and the other kinds need a robot, "
-                "an actuon.yaml or a motor",
+                f"got {' and '.join(kinds)}; a recording over time is a separate image, and the other kinds need a "
+                "robot, an actuon.yaml or a motor",
                 option=_KIND,
             )
         shown = [*inputs.records, *records]
