@@ -26,6 +26,7 @@ from actuon.fit import (
     fit_logs,
 )
 from actuon.fit.excitation import ExcitationOptions, Limits, excite
+from actuon.fit.terms import JointFacts, build_model
 
 from .case import Case, Scope, leave_out_adjoints, seeded
 from .rollout import Named
@@ -309,9 +310,7 @@ def _models(facts: str) -> Named:
 
 def _model(name: str, plant: Any) -> Model:
     """Return the model of a name as it is fitted to the one joint of a plant."""
-    from actuon.fit.presets import Bench, preset
-
-    return preset(name, Bench(plant.scales()[0], plant.runs, plant.joints[0]))
+    return build_model(name, JointFacts(plant.scales()[0], plant.runs, plant.joints[0]))
 
 
 def _chain(chain: actuon.ActuatorConfig) -> str:

@@ -14,8 +14,8 @@ import numpy as np
 
 from actuon.fit import Plant, SearchOptions
 from actuon.fit.model import Model
-from actuon.fit.presets import Bench, preset
 from actuon.fit.select import Compared, compare, mark_chosen
+from actuon.fit.terms import JointFacts, build_model
 
 MILLI = 1e3
 
@@ -63,7 +63,7 @@ def _begun(title: str) -> None:
 def models_of(plant: Plant, name: str) -> list[Model]:
     """A preset for each joint of a plant."""
     scales = zip(plant.scales(), plant.joints, strict=True)
-    models = [preset(name, Bench(own, plant.runs, joint)) for own, joint in scales]
+    models = [build_model(name, JointFacts(own, plant.runs, joint)) for own, joint in scales]
     return [plant.adapt(joint, model) for joint, model in enumerate(models)]
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from actuon.fit import JointLog, KnownLoadPlant, Log, SearchOptions, fit_logs
 from actuon.fit.model import Model
-from actuon.fit.presets import Bench, preset
 from actuon.fit.refine import CONFIDENCE
+from actuon.fit.terms import JointFacts, build_model
 
 from .study import MILLI, Place, say
 
@@ -121,7 +121,7 @@ def _commanded(rng: np.random.Generator, number: int, is_let_go: bool) -> Log:
 
 
 def _model(name: str, logs: list[Log]) -> Model:
-    return preset(name, Bench(KnownLoadPlant(logs, dt=_DT).scales()[0], tuple(logs), "joint"))
+    return build_model(name, JointFacts(KnownLoadPlant(logs, dt=_DT).scales()[0], tuple(logs), "joint"))
 
 
 def _made(rng: np.random.Generator, logs: list[Log], model: Model, values: np.ndarray, dt: float) -> list[Log]:

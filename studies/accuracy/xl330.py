@@ -9,8 +9,8 @@ import actuon
 from actuon.fit import KnownLoadPlant, Model, read_logs
 from actuon.fit.apply import apply_models
 from actuon.fit.model import value_at
-from actuon.fit.presets import SELECTED, Bench, preset
 from actuon.fit.select import groups_of
+from actuon.fit.terms import SELECTED, JointFacts, build_model
 
 from .pictures import draw_motion
 from .study import MILLI, Place, by_group, compare_presets, say
@@ -35,7 +35,7 @@ def study(place: Place) -> dict[str, Any]:
 
 def _published(place: Place, plant: KnownLoadPlant) -> list[dict[str, Any]]:
     """Errors of the parameters that the source publishes for this kind of motor."""
-    servo = preset("servo_m1", Bench(plant.scales()[0], plant.runs, plant.joints[0]))
+    servo = build_model("servo_m1", JointFacts(plant.scales()[0], plant.runs, plant.joints[0]))
     kp, voltage = (value_at(servo.actuator, f"controller.{name}") for name in ("kp", "bus_voltage"))
     rows = []
     for path in sorted(place.data.glob("motors/xl330_m*.json")):

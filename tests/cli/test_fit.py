@@ -12,8 +12,7 @@ import pytest
 
 import actuon
 from actuon.fit import JointLog, KnownLoadPlant, Log, apply, read_logs
-from actuon.fit.duty import duty_gain
-from actuon.fit.presets import Bench, preset
+from actuon.fit.terms import JointFacts, build_model, duty_gain
 from actuon.fit.verdict import judge
 from tests.support.command_line import command
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
@@ -258,7 +257,7 @@ def test_an_actuator_by_hand_is_applied_and_grows_with_no_setting(logs, tmp_path
 @pytest.mark.parametrize("name", ["servo_m3+limit+dead_band+supply", "servo_m3+backlash"])
 def test_what_is_added_to_a_model_has_an_effect(logs, name, tmp_path):
     plant = KnownLoadPlant(read_logs(logs[2:]), dt=DT)
-    model = preset(name, Bench(plant.scales()[0], plant.runs, "joint"))
+    model = build_model(name, JointFacts(plant.scales()[0], plant.runs, "joint"))
     assert model.name == name
     number = name.count("+")
     candidates = np.tile(model.start, (number + 1, 1))

@@ -10,12 +10,11 @@ import pytest
 
 import actuon
 from actuon.fit import KnownLoadPlant, Model, Parameter, Plant, SearchOptions, fit_logs
-from actuon.fit.additions import add
 from actuon.fit.fitting import fit_models
-from actuon.fit.presets import Bench, preset
 from actuon.fit.refine import correlation_time, refine, undetermined
 from actuon.fit.search import search
 from actuon.fit.select import groups_of
+from actuon.fit.terms import JointFacts, add_term, build_model
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
 from tests.support.trials import residuals_of
 
@@ -242,13 +241,13 @@ def test_joints_are_searched_side_by_side_or_together():
 def test_a_model_keeps_the_rate_of_its_controller_and_its_effort_mode(addition, tmp_path):
     log = made_log(truth(0), 0, vin=12.0)
     plant = KnownLoadPlant([log], dt=DT)
-    bench = Bench(plant.scales()[0], plant.runs, "joint")
-    model = preset("servo_m1", bench)
+    facts = JointFacts(plant.scales()[0], plant.runs, "joint")
+    model = build_model("servo_m1", facts)
     chain = model.actuator.copy()
     chain.control_every, chain.effort_mode = 2, "implicit"
     model = dataclasses.replace(model, actuator=chain)
     if addition:
-        model = add(addition, model, bench)
+        model = add_term(addition, model, facts)
     for changed in (model, model.fixed("controller.kp", 2.0), model.freed(Parameter("controller.kp", 1.0, 3.0))):
         config = changed.config(changed.start)
         assert (config.control_every, config.effort_mode) == (2, "implicit")

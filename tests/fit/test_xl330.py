@@ -9,9 +9,8 @@ import pytest
 import actuon
 from actuon.fit import KnownLoadPlant, Model, SearchOptions, read_logs
 from actuon.fit.apply import apply_models
-from actuon.fit.duty import duty_gain
-from actuon.fit.presets import Bench, preset
 from actuon.fit.search import search
+from actuon.fit.terms import JointFacts, build_model, duty_gain
 from tests.support.paths import DATA, public_logs
 from tests.support.trials import errors_of
 
@@ -45,7 +44,7 @@ def test_published_parameters_are_off_by_as_much_as_their_source_finds(plant):
 def test_a_gain_between_those_fitted_is_predicted_better_than_by_hand(plant):
     """The reference tool reaches 43 mrad at a gain that it has not seen, and a careful fit by hand 35."""
     gains = np.array([run.settings["kp"] for run in plant.runs])
-    model = preset("servo_m2q", Bench(plant.scales()[0], plant.runs, "joint"))
+    model = build_model("servo_m2q", JointFacts(plant.scales()[0], plant.runs, "joint"))
     fitted = plant.subset(np.flatnonzero(gains != 200).tolist())
     found = search(fitted, [model], SearchOptions(starts=1, generations=130))
     errors = errors_of(plant, [model], [found.values[0][None]])[0, :, 0]

@@ -22,10 +22,10 @@ from actuon.fit import Plant, fit_logs
 from actuon.fit.excitation import Excitation, ExcitationOptions, Limits, excite
 from actuon.fit.excitation_words import Motion, motions_of
 from actuon.fit.model import changed
-from actuon.fit.next_motion import bench_of, from_file, limits_of
-from actuon.fit.presets import Bench, preset
+from actuon.fit.next_motion import facts_of, from_file, limits_of
 from actuon.fit.refine import refine
 from actuon.fit.report import draw_excitation
+from actuon.fit.terms import JointFacts, build_model
 
 from .fit_tables import FitProgress
 from .tables import make_console
@@ -97,20 +97,20 @@ def propose(
     stated: Mapping[str, Any] = {}
     if plant is None:
         limits = limits_from(limit, None)
-        bench = bench_of(settings, limits)
+        facts = facts_of(settings, limits)
         if actuators is not None:
-            chosen, values = from_file(actuators, bench, model)
+            chosen, values = from_file(actuators, facts, model)
         else:
-            chosen = changed(preset(model or _DEFAULT_MODEL, bench), known["fix"], known["free"])
+            chosen = changed(build_model(model or _DEFAULT_MODEL, facts), known["fix"], known["free"])
             values = chosen.start
     else:
         if plant.loads is None:
             raise ParameterError("--excite: needs a joint with a known load; that of a robot's joints is not known")
         (joint,) = plant.joints
         limits = limits_from(limit, limits_of(plant.runs, joint))
-        bench = Bench(plant.scales()[0], plant.runs, joint)
+        facts = JointFacts(plant.scales()[0], plant.runs, joint)
         if actuators is not None:
-            chosen, values = from_file(actuators, bench, model)
+            chosen, values = from_file(actuators, facts, model)
         else:
             with FitProgress() as progress:
                 fitted = fit_logs(model=model, plant=plant, progress=progress.search, workers=workers, **known).joints[
@@ -123,7 +123,7 @@ def propose(
         recorded, stated = motions_of(plant.runs, joint), plant.runs[0].settings
     with _Bar(options.generations) as bar:
         found = excite(
-            bench.joint, chosen, values, limits, {**stated, **settings}, options, local=local, progress=bar.update
+            facts.joint, chosen, values, limits, {**stated, **settings}, options, local=local, progress=bar.update
         )
     found.save(path)
     picture = path.with_suffix(".png")

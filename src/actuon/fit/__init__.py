@@ -17,9 +17,9 @@ from .plants.known_load import KnownLoadPlant as KnownLoadPlant
 from .plants.plant import Plant as Plant, Scales as Scales, Trials as Trials
 from .plants.plant_file import load_plant as load_plant
 from .plants.robot import RobotPlant as RobotPlant
-from .presets import PRESETS as PRESETS
 from .result import FitResult as FitResult, Step as Step
 from .search import SearchOptions as SearchOptions
+from .terms import PRESETS as PRESETS
 from .verdict import Verdict as Verdict
 
 __all__ = [

@@ -15,11 +15,11 @@ from ..typing import PathLike
 from .model import LOG, Model, Parameter, changed
 from .plants.known_load import KnownLoadPlant
 from .plants.plant import Plant
-from .presets import SELECTED, Bench, preset
 from .refine import Estimate, refine_all, undetermined, varying
 from .result import FitResult, FittedJoint, FittedParameter, RunError
 from .search import Search, SearchOptions, run_searches
 from .select import compare
+from .terms import JointFacts, build_model, usual_models
 from .verdict import judge
 from .workers import Progress, ProgressFactory, Workers
 
@@ -95,13 +95,13 @@ def candidates_of(
     free: Mapping[str, tuple[float, float] | None] | None = None,
 ) -> list[list[Model]]:
     """Return the models to fit or to compare, as `fit_logs` takes them: one for each joint, simple ones first."""
-    benches = [Bench(s, plant.runs, joint) for s, joint in zip(plant.scales(), plant.joints, strict=True)]
-    selected = SELECTED[_family(benches)]
+    facts = [JointFacts(s, plant.runs, joint) for s, joint in zip(plant.scales(), plant.joints, strict=True)]
+    selected = usual_models(facts)
     usual = plant.usual_model or selected[-1]
     names = (model or usual,) if select is False else selected if select is True else tuple(select)
     found = []
     for name in names:
-        own = [preset(name, bench) if isinstance(name, str) else name for bench in benches]
+        own = [build_model(name, each) if isinstance(name, str) else name for each in facts]
         own = [plant.adapt(joint, one) for joint, one in enumerate(own)]
         found.append([changed(one, fix or {}, free or {}) for one in own])
     return sorted(found, key=lambda own: sum(len(one.parameters) for one in own))
@@ -120,11 +120,6 @@ def _step_checked(plant: Plant, result: FitResult) -> FitResult:
         f"{plant.dt:g} s: fit with a shorter one (dt)"
     )
     return dataclasses.replace(result, cautions=(*result.cautions, said))
-
-
-def _family(benches: Sequence[Bench]) -> str:
-    is_servo = all(bench.voltage is not None and bench.is_commanded for bench in benches)
-    return "servo" if is_servo else "pd"
 
 
 def fit_models(

@@ -28,9 +28,9 @@ from .model import Model, setting_of
 from .network_training import NETWORK, Trained, TrainingJob, TrainingRun, check_kind, run_training
 from .plants.known_load import Load
 from .plants.plant import Plant, Scales
-from .presets import Bench
 from .search import SearchOptions
 from .select import Compared, compare, groups_of
+from .terms import JointFacts
 from .workers import LocalWorkers, ProgressFactory, Workers
 
 _SMOOTHED = 0.044
@@ -148,12 +148,12 @@ def fit_network(
         raise ParameterError("needs a joint with a known load; that of a robot's joints is not known", option=NETWORK)
     options = options or SearchOptions()
     (joint,), (scales,) = plant.joints, plant.scales()
-    bench = Bench(scales, plant.runs, joint)
-    if not bench.is_commanded:
+    facts = JointFacts(scales, plant.runs, joint)
+    if not facts.is_position_commanded:
         raise ParameterError(
             "needs logs with commands of the position, which the network's error is made of", option=NETWORK
         )
-    setting, gain = bench.setting_of_gain, bench.gain
+    setting, gain = facts.gain_setting, facts.gain
     runs = [
         training_run(log, load, plant.dt, scales, setting, gain)
         for log, load in zip(plant.runs, plant.loads, strict=True)

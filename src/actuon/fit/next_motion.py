@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From where to look for a motion to record: from logs, from an actuator file, or from nothing but a bench."""
+"""From where to look for a motion to record: from logs, from an actuator file, or from the load and limits alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .excitation import Limits
 from .model import Model, value_at
 from .plants.known_load import Load
 from .plants.plant import Scales
-from .presets import Bench, preset
+from .terms import JointFacts, build_model
 
 UNNAMED = "joint"
 _QUICK = 0.3
@@ -39,8 +39,8 @@ def limits_of(logs: Sequence[Log], joint: str) -> Limits:
     return Limits(float(min(lows)), float(max(highs)), float(max(speeds)) or None)
 
 
-def bench_of(settings: Mapping[str, float], limits: Limits, joint: str = UNNAMED) -> Bench:
-    """What presets need to know of a joint that was never recorded: from its load and its limits.
+def facts_of(settings: Mapping[str, float], limits: Limits, joint: str = UNNAMED) -> JointFacts:
+    """Return the facts on a joint that was never recorded, from its load and its limits.
 
     Args:
         settings: ``mass`` and ``length`` of a pendulum, or ``inertia``; ``vin`` [V] for a servo.
@@ -53,26 +53,26 @@ def bench_of(settings: Mapping[str, float], limits: Limits, joint: str = UNNAMED
     effort = limits.effort or load.gravity + load.inertia * speed / _QUICK
     time = np.linspace(0.0, 1.0, 201)
     command = limits.low + span * (0.5 + 0.5 * np.sin(2.0 * np.pi * time))
-    log = Log("bench", time, (JointLog(joint, command - _LAG * span, command),), dict(settings))
-    return Bench(Scales(effort, speed, load.inertia, span), (log,), joint)
+    log = Log("unrecorded", time, (JointLog(joint, command - _LAG * span, command),), dict(settings))
+    return JointFacts(Scales(effort, speed, load.inertia, span), (log,), joint)
 
 
-def from_file(path: PathLike, bench: Bench, name: str | None = None) -> tuple[Model, np.ndarray]:
+def from_file(path: PathLike, facts: JointFacts, name: str | None = None) -> tuple[Model, np.ndarray]:
     """A model with the numbers of an actuator file: what is free is free, and begins there.
 
     Args:
         path: An ``actuon.yaml``, of a fit or by hand.
-        bench: What the model's ranges are taken from.
+        facts: The joint, from which the model's ranges follow.
         name: Of the model. Default: as the file's section ``fit`` says.
 
     Returns:
         The model, and the values of its free parameters, shape (P,).
     """
-    (known,) = models_of(path, [bench.joint])
+    (known,) = models_of(path, [facts.joint])
     name = name or Provenance.from_yaml(path).models.get(known.name)
     if name is None:
         raise ParameterError(f"'{path}': does not say which model it is; name it with ", fix=Fix("name=", "--model"))
-    model = preset(name, bench)
+    model = build_model(name, facts)
     values = []
     for parameter in model.parameters:
         value = value_at(known.actuator, parameter.path)
