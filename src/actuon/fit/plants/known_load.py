@@ -23,8 +23,8 @@ from .runs import Run, usual_step
 GRAVITY = 9.81
 STEPS = (0.004, 0.002, 0.001, 0.0005)
 """Time steps [s] of simulations."""
-_SMOOTHED = 0.02
-"""Steps [s] over which positions are differentiated to see how fast and how hard a joint moves."""
+SMOOTHED = 0.06
+"""Width [s] of the filter that differentiates positions, for speeds and efforts of a joint."""
 _STILL = 1e-3
 """A joint that moves less than this [rad] does not move."""
 
@@ -143,8 +143,6 @@ class KnownLoadPlant(Plant):
 
 def _scales(log: Log, load: Load) -> tuple[float, float, float, float]:
     """Return effort, speed, inertia and range of the position in one log."""
-    grid = np.linspace(log.time[0], log.time[-1], max(4, round(log.duration / _SMOOTHED)))
-    smooth = np.interp(grid, log.time, log.joints[0].position)
-    speed = np.gradient(smooth, grid)
-    effort = load.inertia * np.gradient(speed, grid) + load.gravity * np.sin(smooth)
-    return float(np.quantile(np.abs(effort), 0.98)), float(np.abs(speed).max()), load.inertia, float(np.ptp(smooth))
+    position, velocity, acceleration = log.derivatives(SMOOTHED)
+    effort = load.inertia * acceleration + load.gravity * np.sin(position)
+    return float(np.quantile(np.abs(effort), 0.98)), float(np.abs(velocity).max()), load.inertia, float(np.ptp(position))
