@@ -30,7 +30,7 @@ _AROUND = 10.0
 _STEPS = (0.001, 0.002, 0.0025, 0.004, 0.005)
 """Time steps to choose from [s]."""
 _SMOOTHED = 0.1
-"""Time [s] over which positions are smoothed where accelerations are needed."""
+"""Width [s] of the filter that differentiates positions."""
 _STILL = 1e-3
 """What a joint moves at least [rad or m]."""
 
@@ -174,7 +174,7 @@ class RobotPlant(Plant):
     def _motion(self, log: Log) -> tuple[np.ndarray, ...]:
         """Return inertias, loads and pushes along a log, and its positions, velocities and accelerations, (T, J)."""
         if id(log) not in self._motions:
-            motion = motion_of(log)
+            motion = log.derivatives(_SMOOTHED)
             self._motions[id(log)] = (*self._robot.loads_along(*motion), *motion)
         return self._motions[id(log)]
 
@@ -215,18 +215,3 @@ def _runs(logs: Sequence[Log], dt: float, window: float | None) -> list[Run]:
         parts = [log] if window is None else log.split_windows(window)
         found += [Run.averaged(part, dt, log) for part in parts]
     return found
-
-
-def motion_of(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions, velocities and accelerations of all joints at the samples, smoothed, each of shape (T, J)."""
-    step = float(np.median(np.diff(log.time)))
-    count = max(5, 2 * round(_SMOOTHED / step / 2.0) + 1)
-    count = min(count, len(log) - (len(log) + 1) % 2)
-    half = count // 2
-    powers = np.vander(np.arange(-half, half + 1) * step, 3, increasing=True)
-    filters = np.linalg.pinv(powers)
-    position = np.stack([joint.position for joint in log.joints], axis=1)
-    padded = np.concatenate([np.repeat(position[:1], half, 0), position, np.repeat(position[-1:], half, 0)])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, count, axis=0)
-    smooth, slope, bend = (windows @ row for row in filters)
-    return smooth, slope, 2.0 * bend
