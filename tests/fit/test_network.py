@@ -12,7 +12,7 @@ import pytest
 import actuon
 from actuon.fit import KnownLoadPlant, SearchOptions, apply
 from actuon.fit.fitting import candidates_of
-from actuon.fit.network_fitting import derivatives, fit_network, network_model, save_trained, training_run
+from actuon.fit.network_fitting import fit_network, network_model, save_trained, training_run
 from actuon.fit.network_modules import Rolled
 from actuon.fit.network_replay import network_step
 from actuon.fit.network_training import TrainingJob, run_training
@@ -45,13 +45,6 @@ def training_runs(plant, gain=1.0):
 def job(plant):
     runs, scales = training_runs(plant)
     return TrainingJob("mlp", runs, plant.dt, seed=3, effort=scales.effort, share=0.03)
-
-
-def test_velocities_and_accelerations_are_those_of_a_parabola():
-    time = np.arange(60) * 0.01
-    velocity, acceleration = derivatives(1.0 + 2.0 * time - 3.0 * time**2, 0.01)
-    np.testing.assert_allclose(velocity[4:-4], (2.0 - 6.0 * time)[4:-4], rtol=1e-9)
-    np.testing.assert_allclose(acceleration[4:-4], -6.0, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["mlp", "lstm", "gru"])

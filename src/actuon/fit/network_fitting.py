@@ -25,6 +25,7 @@ from ..typing import PathLike
 from .apply import Applied, apply_models
 from .log_names import log_names
 from .model import Model, setting_of
+from .network_replay import SMOOTHED
 from .network_training import NETWORK, Trained, TrainingJob, TrainingRun, check_kind, run_training
 from .plants.known_load import Load
 from .plants.plant import Plant, Scales
@@ -33,8 +34,6 @@ from .select import Compared, compare, groups_of
 from .terms import JointFacts
 from .workers import LocalWorkers, ProgressFactory, Workers
 
-_SMOOTHED = 0.044
-"""Time [s] over which positions are smoothed for velocities and accelerations."""
 _SLOW = 0.05
 """Share of the largest speed below which what friction holds is not known."""
 _FEWEST = 20
@@ -202,7 +201,7 @@ def training_run(log: Log, load: Load, dt: float, scales: Scales, setting: str, 
     if len(even) < _FEWEST:
         raise ParameterError(f"{log.path}: has {len(even)} steps of {dt:g} s; a network needs {_FEWEST}")
     position = joint.position
-    velocity, acceleration = derivatives(position, dt)
+    _, velocity, acceleration = (values[:, 0] for values in even.derivatives(SMOOTHED))
     enabled = np.ones(len(even)) if joint.enabled is None else joint.enabled.astype(float)
     if "effort" in joint.extra:
         effort, is_known = joint.extra["effort"], enabled
@@ -212,17 +211,6 @@ def training_run(log: Log, load: Load, dt: float, scales: Scales, setting: str, 
     factor = setting_of(log.settings, setting, "controller.pos_scale") / gain if setting else 1.0
     assert joint.command is not None
     return TrainingRun(joint.command, position, velocity, enabled, effort, is_known, load.inertia, load.gravity, factor)
-
-
-def derivatives(position: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
-    """Velocity [rad/s] and acceleration [rad/s²] of positions, of parabolas through a few neighbours."""
-    half = max(1, min(round(0.5 * _SMOOTHED / dt), (len(position) - 1) // 2))
-    at = dt * np.arange(-half, half + 1)
-    rows = np.linalg.pinv(np.stack([np.ones_like(at), at, at**2], axis=1))
-    padded = np.concatenate(
-        [2.0 * position[0] - position[half:0:-1], position, 2.0 * position[-1] - position[-2 : -half - 2 : -1]]
-    )
-    return np.convolve(padded, rows[1][::-1], "valid"), 2.0 * np.convolve(padded, rows[2][::-1], "valid")
 
 
 def save_trained(trained: Trained, path: Path) -> None:

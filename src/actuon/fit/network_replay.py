@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ..components.controllers.neural import NeuralControlConfig
-from ..logs import JointLog
+from ..logs import Log
 from ..networks.files import load_metadata
 from ..networks.inputs import RANGE
 from ..robot_files.yaml import load_actuators
@@ -17,12 +18,16 @@ from ..typing import PathLike
 from .model import Model
 from .plants.plant import Plant
 
+SMOOTHED = 0.044
+"""Width [s] of the filter that differentiates positions, for a training and for the range of its inputs."""
 OUTSIDE = 0.01
 """Share of samples outside of the range of a network's training that is worth a warning."""
 
 
 def outside_of(plant: Plant, models: Sequence[Model], residuals: Sequence[np.ndarray]) -> dict[str, float]:
-    """Share of samples at which a network sees what it was not trained on, by joint.
+    """Return the share of samples at which the inputs of a network are outside of the range of its training, by joint.
+
+    Runs that diverged do not count.
 
     Args:
         plant: With the runs.
@@ -38,26 +43,29 @@ def outside_of(plant: Plant, models: Sequence[Model], residuals: Sequence[np.nda
         ranges = metadata.get(RANGE)
         if ranges is None:
             continue
-        outside = []
+        outside = [np.zeros(0, bool)]
         for run, residual in zip(plant.runs, residuals, strict=True):
+            if not np.isfinite(residual[:, j]).all():
+                continue
             factor = model.factors(run.settings).get("controller.pos_scale", 1.0)
             if controller.pos_scale is not None:
                 factor *= controller.pos_scale / metadata.get("pos_scale", 1.0)
-            outside.append(_is_outside(run.time, run.joint(joint), residual[:, j], factor, ranges))
-        found[joint] = float(np.concatenate(outside).mean())
+            own = run.joint(joint)
+            own = dataclasses.replace(own, position=own.position + residual[:, j])
+            outside.append(_is_outside(dataclasses.replace(run, joints=(own,)), factor, ranges))
+        samples = np.concatenate(outside)
+        found[joint] = float(samples.mean()) if samples.size else 0.0
     return found
 
 
-def _is_outside(
-    time: np.ndarray, joint: JointLog, residual: np.ndarray, factor: float, ranges: dict[str, tuple[float, float]]
-) -> np.ndarray:
-    """At which samples a simulated joint is outside, while its motor is switched on."""
-    position = joint.position + residual
-    inputs = {"velocity": np.gradient(position, time)}
+def _is_outside(simulated: Log, factor: float, ranges: dict[str, tuple[float, float]]) -> np.ndarray:
+    """Return the samples at which the inputs of a network are outside while its motor is switched on, shape (T,)."""
+    (joint,) = simulated.joints
+    inputs = {"velocity": simulated.derivatives(SMOOTHED)[1][:, 0]}
     if joint.command is not None:
-        inputs["position_error"] = factor * (joint.command - position)
-    is_on = np.ones(len(time), bool) if joint.enabled is None else joint.enabled.astype(bool)
-    is_outside = np.zeros(len(time), bool)
+        inputs["position_error"] = factor * (joint.command - joint.position)
+    is_on = np.ones(len(simulated), bool) if joint.enabled is None else joint.enabled.astype(bool)
+    is_outside = np.zeros(len(simulated), bool)
     for name, (low, high) in ranges.items():
         if name in inputs:
             is_outside |= (inputs[name] < low) | (inputs[name] > high)

@@ -145,4 +145,9 @@ def _scales(log: Log, load: Load) -> tuple[float, float, float, float]:
     """Return effort, speed, inertia and range of the position in one log."""
     position, velocity, acceleration = log.derivatives(SMOOTHED)
     effort = load.inertia * acceleration + load.gravity * np.sin(position)
-    return float(np.quantile(np.abs(effort), 0.98)), float(np.abs(velocity).max()), load.inertia, float(np.ptp(position))
+    return (
+        float(np.quantile(np.abs(effort), 0.98)),
+        float(np.abs(velocity).max()),
+        load.inertia,
+        float(np.ptp(position)),
+    )
