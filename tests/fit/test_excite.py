@@ -110,11 +110,11 @@ def test_with_logs_a_motion_adds_to_what_they_tell():
 
 def test_a_motion_is_described():
     time = np.linspace(0.0, 10.0, 2001)
-    found = motion_of(time, np.sin(np.pi * time))
-    assert found.speed == pytest.approx(np.pi, rel=0.01)
+    found = motion_of(Log("wave", time, (JointLog("joint", 0.8 * np.sin(np.pi * time)),)), "joint")
+    assert found.speed == pytest.approx(0.8 * np.pi, rel=0.01)
     assert found.reversals == 10
     assert found.slow < 0.05
-    assert "up to 3.1 rad/s" in found.sentence()
+    assert "up to 2.5 rad/s" in found.sentence()
 
 
 def test_the_command_writes_a_motion_for_a_joint_that_was_never_recorded(tmp_path):

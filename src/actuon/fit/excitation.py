@@ -107,7 +107,7 @@ class Excitation:
     @property
     def motion(self) -> Motion:
         """What the predicted motion is like."""
-        return motion_of(self.time, self.position)
+        return motion_of(Log("motion", self.time, (JointLog(self.joint, self.position),)), self.joint)
 
     @property
     def narrower(self) -> float:

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..logs import Log
+from .plants.known_load import SMOOTHED
 
 NARROWED = 0.7
 """Width of an interval compared with before, below which a motion tells something about a parameter."""
 _SLOW = 0.1
 """Speed [rad/s] below which friction at rest shows."""
-_SMOOTHED = 0.02
-"""Steps [s] over which measured positions are differentiated."""
 
 
 @dataclass(frozen=True)
@@ -58,24 +57,23 @@ class Motion:
         )
 
 
-def motion_of(time: np.ndarray, position: np.ndarray) -> Motion:
-    """What a motion is like, from positions [rad] over time [s], both of shape (T,)."""
-    grid = np.linspace(time[0], time[-1], max(4, round((time[-1] - time[0]) / _SMOOTHED)))
-    smooth = np.interp(grid, time, position)
-    speed = np.gradient(smooth, grid)
-    directions = np.sign(speed[np.abs(speed) > _SLOW])
+def motion_of(log: Log, joint: str) -> Motion:
+    """Describe the motion of a joint in a log."""
+    at = log.joint_names.index(joint)
+    position, velocity, _ = (values[:, at] for values in log.derivatives(SMOOTHED))
+    directions = np.sign(velocity[np.abs(velocity) > _SLOW])
     return Motion(
-        float(smooth.min()),
-        float(smooth.max()),
-        float(np.abs(speed).max()),
-        float(np.mean(np.abs(speed) < _SLOW)),
+        float(position.min()),
+        float(position.max()),
+        float(np.abs(velocity).max()),
+        float(np.mean(np.abs(velocity) < _SLOW)),
         int(np.sum(np.diff(directions) != 0.0)),
     )
 
 
 def motions_of(logs: Sequence[Log], joint: str) -> Motion:
     """What the motion of a joint is like in several logs."""
-    found = [motion_of(log.time, log.joint(joint).position) for log in logs]
+    found = [motion_of(log, joint) for log in logs]
     return Motion(
         min(one.low for one in found),
         max(one.high for one in found),

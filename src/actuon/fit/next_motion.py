@@ -14,7 +14,7 @@ from ..typing import PathLike
 from .apply import models_of
 from .excitation import Limits
 from .model import Model, value_at
-from .plants.known_load import Load
+from .plants.known_load import SMOOTHED, Load
 from .plants.plant import Scales
 from .terms import JointFacts, build_model
 
@@ -34,8 +34,8 @@ def limits_of(logs: Sequence[Log], joint: str) -> Limits:
             if path is not None:
                 lows.append(path.min())
                 highs.append(path.max())
-        grid = np.linspace(log.time[0], log.time[-1], max(4, round(log.duration / 0.02)))
-        speeds.append(np.abs(np.gradient(np.interp(grid, log.time, own.position), grid)).max())
+        at = log.joint_names.index(joint)
+        speeds.append(np.abs(log.derivatives(SMOOTHED)[1][:, at]).max())
     return Limits(float(min(lows)), float(max(highs)), float(max(speeds)) or None)
 
 
