@@ -11,6 +11,7 @@ import pytest
 
 import actuon
 from actuon.fit import KnownLoadPlant, SearchOptions, apply
+from actuon.fit.apply import models_of
 from actuon.fit.fitting import candidates_of
 from actuon.fit.network_fitting import fit_network, network_model, save_trained, training_run
 from actuon.fit.network_modules import Rolled
@@ -19,7 +20,7 @@ from actuon.fit.network_training import TrainingJob, run_training
 from actuon.logs import save_log
 from tests.fit.test_search import DT, made_log, truth
 from tests.support.command_line import command
-from tests.support.trials import residuals_of
+from tests.support.trials import errors_of, residuals_of
 
 torch = pytest.importorskip("torch")
 
@@ -158,6 +159,15 @@ def test_a_network_is_replayed_at_its_own_step_and_gain_and_warns_outside_its_ra
     together = apply(output.with_suffix(".yaml"), both).errors
     np.testing.assert_allclose(together[:4], apply(output.with_suffix(".yaml"), plant).errors, rtol=1e-6)
     np.testing.assert_allclose(together[4:], far.errors, rtol=1e-6)
+
+
+def test_errors_of_a_network_follow_the_gain_of_each_log_as_residuals_do(written, plant):
+    """The scale of its input is one number for all DOFs of a simulation, and grows with the gain of the log."""
+    _, output, _ = written
+    models = models_of(output.with_suffix(".yaml"), plant.joints)
+    candidates = [np.zeros((1, 0))]
+    exact = [np.abs(run).mean(axis=1) for run in residuals_of(plant, models, candidates)]
+    np.testing.assert_allclose(errors_of(plant, models, candidates), np.stack(exact, axis=1), rtol=2e-2)
 
 
 def test_a_network_without_runs_to_hold_out_says_so(plant):

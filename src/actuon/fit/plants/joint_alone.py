@@ -101,10 +101,9 @@ class JointAlone(Plant):
         """See `Plant.facts`."""
         return {"plant": "a robot, joint by joint", "time step [s]": self.dt, **self._facts}
 
-    def errors(self, trials: Trials) -> np.ndarray:
-        """Return mean absolute errors of the position [rad or m], shape (C, R, 1), as the kernel adds them up."""
-        errors = self._batches.batch(trials).errors(trials)
-        return np.where(np.isfinite(errors), errors, np.inf)[..., None]
+    def mean_errors(self, trials: Trials) -> np.ndarray:
+        """See `Plant.mean_errors`."""
+        return self._batches.batch(trials).errors(trials)[..., None]
 
     def simulate(self, trials: Trials, signal: Signal = "position") -> list[np.ndarray]:
         """See `Plant.simulate`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -214,17 +214,32 @@ class Plant(ABC):
     def residuals(self, trials: Trials) -> list[np.ndarray]:
         """Return simulated less measured positions [rad or m] at the samples: R arrays of shape (C, T, J)."""
         found: dict[int, np.ndarray] = {}
-        for runs, group in trials.by_shared_numbers():
-            plant = self if len(runs) == len(self.runs) else self.replace(runs=runs)
-            for run, simulated in zip(runs, plant.simulate(group), strict=True):
-                measured = np.stack([joint.position for joint in self.runs[run].joints], axis=1)
-                found[run] = simulated - measured
+        for runs, plant, group in self._by_shared_numbers(trials):
+            found |= dict(zip(runs, plant._residuals(group), strict=True))
         return [found[run] for run in range(len(self.runs))]
+
+    def _residuals(self, trials: Trials) -> list[np.ndarray]:
+        measured = (np.stack([joint.position for joint in run.joints], axis=1) for run in self.runs)
+        return [simulated - real for simulated, real in zip(self.simulate(trials), measured, strict=True)]
 
     def errors(self, trials: Trials) -> np.ndarray:
         """Return mean absolute errors of the position [rad or m], shape (C, R, J); inf where a trial diverged."""
-        errors = np.stack([np.abs(run).mean(axis=1) for run in self.residuals(trials)], axis=1)
+        errors = np.empty(trials.shape)
+        for runs, plant, group in self._by_shared_numbers(trials):
+            errors[:, runs] = plant.mean_errors(group)
         return np.where(np.isfinite(errors), errors, np.inf)
+
+    def mean_errors(self, trials: Trials) -> np.ndarray:
+        """Return mean absolute errors of trials with the same shared numbers in all runs, shape (C, R, J).
+
+        Not finite where a trial diverged. Override it in a plant that adds errors up while trials run.
+        """
+        return np.stack([np.abs(run).mean(axis=1) for run in self._residuals(trials)], axis=1)
+
+    def _by_shared_numbers(self, trials: Trials) -> Iterator[tuple[list[int], Plant, Trials]]:
+        """Yield runs, the plant with these, and trials in them. See `Trials.by_shared_numbers`."""
+        for runs, group in trials.by_shared_numbers():
+            yield runs, self if len(runs) == len(self.runs) else self.replace(runs=runs), group
 
     def adapt(self, joint: int, model: Model) -> Model:
         """Return the model of a joint as it is fitted: some numbers mean nothing to a plant, others are its own."""

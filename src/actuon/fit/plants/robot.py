@@ -110,8 +110,8 @@ class RobotPlant(Plant):
         """See `Plant.facts`."""
         return {"plant": "a robot", "time step [s]": self.dt, "robot": self._robot.digest}
 
-    def errors(self, trials: Trials) -> np.ndarray:
-        """Return mean absolute errors of the position [rad or m], shape (C, R, J), added up while trials run."""
+    def mean_errors(self, trials: Trials) -> np.ndarray:
+        """See `Plant.mean_errors`."""
         return self._batch(trials).errors(trials)
 
     def simulate(self, trials: Trials, signal: Signal = "position") -> list[np.ndarray]:
