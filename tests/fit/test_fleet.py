@@ -21,8 +21,8 @@ from actuon.fit import (
     save_fleet,
 )
 from actuon.fit.fleet import fleet_of
-from actuon.fit.fleet_fitting import robot_folders
 from actuon.logs import save_log
+from actuon.logs.files import robot_folders
 from actuon.robot_files.provenance import load_motors
 from tests.fit.test_search import DT, MODEL, made_log, truth
 from tests.support.command_line import command

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import actuon
-from actuon.fit import KnownLoadPlant, Model, Parameter, Plant, SearchOptions, fit_logs
+from actuon.fit import KnownLoadPlant, Model, Parameter, Plant, SearchOptions, fit_logs, read_logs
 from actuon.fit.fitting import fit_models
 from actuon.fit.refine import correlation_time, refine, undetermined
 from actuon.fit.search import search
 from actuon.fit.select import groups_of
 from actuon.fit.terms import JointFacts, add_term, build_model
+from actuon.logs import save_log
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
 from tests.support.trials import residuals_of
 
@@ -357,3 +358,37 @@ def test_a_step_that_is_too_long_for_the_joint_is_said():
     assert any("controller.kd is at the low end of its range" in warning for warning in result.warnings)
     result = fit_logs([log], model, plant=KnownLoadPlant([log], dt=0.005), options=options)
     assert any("half the time step" in warning for warning in result.warnings), result.warnings
+
+
+def test_two_units_share_one_parameter_and_have_one_each(tmp_path):
+    """Two robots with the same gain, and with dry friction of their own, read from a folder for each."""
+    dry = {"alpha": 0.03, "beta": 0.08}
+    for number, (unit, value) in enumerate(dry.items()):
+        for run in range(2):
+            log = made_log({**truth(0), "friction.dynamic": value}, 2 * number + run, noise=5e-4)
+            (tmp_path / unit).mkdir(exist_ok=True)
+            save_log(tmp_path / unit / f"run_{run}.csv", log)
+    logs = read_logs(tmp_path)
+    assert [log.unit for log in logs] == ["alpha", "alpha", "beta", "beta"]
+    shared = Parameter("controller.kp", 0.3, 10.0, scale="log")
+    own = Parameter("friction.dynamic", 1e-3, 0.5, scale="log", per="unit")
+    values = truth(0)
+    model = MODEL
+    for path in model.paths:
+        model = model.fixed(path, values[path])
+    model = model.freed(shared).freed(own)
+    plant = KnownLoadPlant(logs, {"mass": 0.5, "length": 0.1}, dt=DT)
+    result = fit_models(plant, [model], dataclasses.replace(QUICK, generations=20, population=16))
+    for unit, value in dry.items():
+        assert result.per_unit[unit]["joint"] == {"friction.dynamic": pytest.approx(value, rel=0.1)}
+    assert result.joints[0].parameters[0].value == pytest.approx(values["controller.kp"], rel=0.05)
+    assert result.per_log == {}
+
+
+def test_logs_that_share_a_path_are_told_apart_and_windows_are_not():
+    log, other = made_log(truth(0), 0), dataclasses.replace(made_log(truth(0), 1), path="run_0")
+    plant = KnownLoadPlant([*log.split_windows(1.0), other], dt=DT)
+    parts = plant.parts("log")
+    assert parts.names == ("run_0", "run_0 (2)")
+    assert parts.of_run.tolist() == [0, 0, 1]
+    assert plant.subset([2]).parts("log").names == ("run_0",)

@@ -131,7 +131,7 @@ def fit(
     """
     from actuon.fit import SearchOptions, fit_logs
     from actuon.fit.fitting import check_extras
-    from actuon.fit.fleet_fitting import robot_folders
+    from actuon.logs.files import robot_folders
 
     from .fit_author import check_robot, write_robot
     from .fit_tables import FitProgress, print_fit

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import LogError, ParameterError
-from ..logs.formats import format_of
 from ..robot_files.fleet import FEWEST, Fleet, save_fleet
 from ..typing import PathLike
 from .fitting import fit_logs
@@ -138,21 +137,3 @@ def _pooled(robots: Sequence[Sequence[Compared]]) -> list[Compared]:
         train = float(np.mean([one.train for one in own]))
         pooled.append(Compared(own[0].name, own[0].parameters, train, float(by_run.mean()), {}, by_run))
     return mark_chosen(pooled)
-
-
-def robot_folders(folder: PathLike) -> dict[str, Path]:
-    """Return the folders of a fleet's robots by name: those inside of a folder that holds no logs itself.
-
-    Empty if it is not the folder of a fleet.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        return {}
-    inside = sorted(folder.iterdir())
-    if any(each.is_file() and format_of(each) for each in inside):
-        return {}
-    return {
-        each.name: each
-        for each in inside
-        if each.is_dir() and any(file.is_file() and format_of(file) for file in each.iterdir())
-    }

@@ -17,7 +17,10 @@ from .units import default, held_in
 
 
 def log_files(paths: PathLike | Iterable[PathLike]) -> list[Path]:
-    """Return the files that files, folders and patterns mean, each once, in their order; those of a folder by name."""
+    """Return the files that files, folders and patterns mean, each once, in their order; those of a folder by name.
+
+    A folder may hold a folder for each robot of a fleet.
+    """
     found: dict[Path, None] = {}
     for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
         found |= dict.fromkeys(_files(Path(path)))
@@ -26,9 +29,27 @@ def log_files(paths: PathLike | Iterable[PathLike]) -> list[Path]:
     return list(found)
 
 
+def robot_folders(folder: PathLike) -> dict[str, Path]:
+    """Return the folders of a fleet's robots by their names: those with logs in a folder that holds no logs itself.
+
+    Empty if it is not the folder of a fleet.
+    """
+    folder = Path(folder)
+    if not folder.is_dir() or _logs_in(folder):
+        return {}
+    return {each.name: each for each in sorted(folder.iterdir()) if each.is_dir() and _logs_in(each)}
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.iterdir() if each.is_file() and format_of(each))
+
+
 def _files(path: Path) -> list[Path]:
+    robots = robot_folders(path)
+    if robots:
+        return [file for folder in robots.values() for file in _logs_in(folder)]
     if os.path.isdir(path):
-        inside = sorted(each for each in path.iterdir() if each.is_file() and format_of(each))
+        inside = _logs_in(path)
         if not inside:
             names = [each.name for each in sorted(path.iterdir())]
             raise LogError(f"'{path}' holds no logs, which end in {', '.join(ENDINGS)}; {listed('', names, 'files')}")

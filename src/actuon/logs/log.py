@@ -134,6 +134,7 @@ class Log:
         settings: What the file says of the run, such as ``mass``, ``length``, ``kp`` and ``motor``.
         findings: What was noticed in the file and done about it: sentences with a kind, a place and a severity.
         unit: Which robot of a fleet it is of, by name.
+        recording: Identity of the recording: the same for a log and its windows.
     """
 
     path: str
@@ -142,6 +143,7 @@ class Log:
     settings: Mapping[str, float | str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     unit: str = ""
+    recording: object = field(default_factory=object, repr=False)
 
     def __post_init__(self) -> None:
         if self.time.ndim != 1 or len(self.time) < 2 or not np.all(np.diff(self.time) > 0.0):

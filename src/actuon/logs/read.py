@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -15,7 +16,7 @@ from ..errors import LogError
 from ..typing import PathLike
 from . import checks, infer
 from .columns import Column, ColumnMapping, Signal
-from .files import log_files
+from .files import log_files, robot_folders
 from .formats import read_table
 from .infer import Joint
 from .log import SERIES, UNNAMED, Finding, FindingKind, JointLog, Log, Severity
@@ -63,13 +64,20 @@ def read_logs(paths: PathLike | Iterable[PathLike], mapping: MappingLike = None)
     """Read logs of the same joints. Records of several robots give a log for each.
 
     Args:
-        paths: Files, folders of files, and patterns such as ``"runs/*.csv.gz"``.
+        paths: Files, folders of files, and patterns such as ``"runs/*.csv.gz"``. A folder with a folder for each robot
+            of a fleet sets `Log.unit` to the names of these.
         mapping: What columns mean, as in `read_log`.
 
     Raises:
         LogError: One cannot be read, there are none, or they have different joints.
     """
-    logs = [log for path in log_files(paths) for log in _read_all(path, mapping)]
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    unit_of = {folder: unit for path in given for unit, folder in robot_folders(path).items()}
+    logs = [
+        dataclasses.replace(log, unit=unit_of.get(path.parent, log.unit))
+        for path in log_files(given)
+        for log in _read_all(path, mapping)
+    ]
     first = logs[0]
     for log in logs[1:]:
         more = [name for name in log.joint_names if name not in first.joint_names]

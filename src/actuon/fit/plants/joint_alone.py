@@ -17,9 +17,9 @@ import numpy as np
 import warp as wp
 
 from ...logs import Log
-from .load_batch import LoadBatches, LoadedRuns
+from .load_batch import LoadedPlant, LoadedRuns
 from .load_stage import COLUMNS
-from .plant import Plant, Scales, Signal, Trials
+from .plant import Scales
 from .runs import Run
 
 _LEAST = 1e-9
@@ -38,7 +38,7 @@ class LoadsAlong:
     """What the accelerations of other joints do to it [N·m or N]."""
 
 
-class JointAlone(Plant):
+class JointAlone(LoadedPlant):
     """One joint of a robot.
 
     Args:
@@ -61,7 +61,7 @@ class JointAlone(Plant):
     ):
         name, self._joint = joint
         self.joints, self.dt = (name,), runs[0].dt
-        self._on_grid, self._loads, self._scales, self._armature = tuple(runs), tuple(loads), scales, armature
+        self._loads, self._scales, self._armature = tuple(loads), scales, armature
         self._facts = dict(facts)
         self.runs = tuple(_only_joint(run.log, self._joint) for run in runs)
         none = np.zeros(len(runs))
@@ -72,7 +72,7 @@ class JointAlone(Plant):
             none,
             armature,
         )
-        self._batches = LoadBatches(loaded, self.dt, wp.get_device("cpu"))
+        self._set_loads(runs, loaded, wp.get_device("cpu"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what it is made of, so that it can be sent to another machine."""
@@ -100,15 +100,6 @@ class JointAlone(Plant):
     def facts(self) -> Mapping[str, Any]:
         """See `Plant.facts`."""
         return {"plant": "a robot, joint by joint", "time step [s]": self.dt, **self._facts}
-
-    def mean_errors(self, trials: Trials) -> np.ndarray:
-        """See `Plant.mean_errors`."""
-        return self._batches.batch(trials).errors(trials)[..., None]
-
-    def simulate(self, trials: Trials, signal: Signal = "position") -> list[np.ndarray]:
-        """See `Plant.simulate`."""
-        paths = self._batches.batch(trials).trace(trials, signal)[..., None]
-        return [run.at_samples(paths[:, r, : run.steps + 1]) for r, run in enumerate(self._on_grid)]
 
     def scales(self) -> list[Scales]:
         """See `Plant.scales`."""

@@ -16,8 +16,8 @@ from ...logs import Log
 from ...typing import DeviceLike
 from ..model import setting_of
 from ..resume import digest
-from .load_batch import LoadBatches, LoadedRuns
-from .plant import Plant, Scales, Signal, Trials
+from .load_batch import LoadedPlant, LoadedRuns
+from .plant import Scales
 from .runs import Run, usual_step
 
 GRAVITY = 9.81
@@ -65,7 +65,7 @@ class Load:
         return cls((mass + rod / 3.0) * length**2, (mass + 0.5 * rod) * g * length)
 
 
-class KnownLoadPlant(Plant):
+class KnownLoadPlant(LoadedPlant):
     """One joint with a known load, in all runs at once.
 
     Args:
@@ -93,18 +93,18 @@ class KnownLoadPlant(Plant):
                     "one: name the columns of one joint, or ",
                     fix=Fix("use RobotPlant", "give the robot with --robot"),
                 )
-        self.runs, self.joints, self._device = tuple(logs), logs[0].joint_names, wp.get_device(device)
+        self.runs, self.joints = tuple(logs), logs[0].joint_names
         self.dt = usual_step(logs, STEPS) if dt is None else float(dt)
         self._given = None if load is None else dict(load)
         self.loads = tuple(Load.of_settings({**log.settings, **(self._given or {})}, log.path) for log in logs)
-        self._on_grid = [Run.held(log, self.dt) for log in logs]
+        on_grid = [Run.held(log, self.dt) for log in logs]
         loaded = LoadedRuns(
-            [run.table(0) for run in self._on_grid],
-            np.array([run.start[:, 0] for run in self._on_grid]),
+            [run.table(0) for run in on_grid],
+            np.array([run.start[:, 0] for run in on_grid]),
             np.array([load.inertia for load in self.loads]),
             np.array([load.gravity for load in self.loads]),
         )
-        self._batches = LoadBatches(loaded, self.dt, self._device)
+        self._set_loads(on_grid, loaded, wp.get_device(device))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what it is made of: it can be sent to another machine, where its kernels are built anew."""
@@ -119,15 +119,6 @@ class KnownLoadPlant(Plant):
         """See `Plant.facts`."""
         loads = [value for load in self.loads for value in (load.inertia, load.gravity)]
         return {"plant": "a known load", "time step [s]": self.dt, "load": digest(loads)}
-
-    def mean_errors(self, trials: Trials) -> np.ndarray:
-        """See `Plant.mean_errors`."""
-        return self._batches.batch(trials).errors(trials)[..., None]
-
-    def simulate(self, trials: Trials, signal: Signal = "position") -> list[np.ndarray]:
-        """See `Plant.simulate`."""
-        paths = self._batches.batch(trials).trace(trials, signal)[..., None]
-        return [run.at_samples(paths[:, r, : run.steps + 1]) for r, run in enumerate(self._on_grid)]
 
     def scales(self) -> list[Scales]:
         """See `Plant.scales`."""

@@ -23,7 +23,8 @@ from ...errors import ParameterError
 from ...threads import available_threads, run_together
 from ..model import OUTSIDE, Model, place_of
 from .load_stage import COLUMNS, KnownLoad, MotorSwitch
-from .plant import Signal, Trials
+from .plant import Plant, Signal, Trials
+from .runs import Run
 
 CHUNK = 64
 """Steps that are captured as one graph: at a few hundred trials, a call from Python would count."""
@@ -48,27 +49,31 @@ class LoadedRuns:
     """Of the joint where the chain brings none [kg·m²]."""
 
 
-class LoadBatches:
-    """The batches that were used last, by model and number of candidates.
+class LoadedPlant(Plant):
+    """Base of plants of one joint whose load is known at each step: their trials are DOFs of one kernel."""
 
-    Args:
-        runs: The runs.
-        dt: Time step [s].
-        device: Where to run.
-    """
+    def _set_loads(self, on_grid: Sequence[Run], loaded: LoadedRuns, device: wp.Device) -> None:
+        """Set the runs on the steps of the simulation, and what the joint moves in them."""
+        self._on_grid, self._loaded, self._device = tuple(on_grid), loaded, device
+        self._batches: list[LoadBatch] = []
 
-    def __init__(self, runs: LoadedRuns, dt: float, device: wp.Device):
-        self._runs, self._dt, self._device = runs, dt, device
-        self._kept: list[LoadBatch] = []
+    def mean_errors(self, trials: Trials) -> np.ndarray:
+        """See `Plant.mean_errors`."""
+        return self._batch(trials).errors(trials)[..., None]
 
-    def batch(self, trials: Trials) -> LoadBatch:
-        """Return the batch for the trials of one joint."""
+    def simulate(self, trials: Trials, signal: Signal = "position") -> list[np.ndarray]:
+        """See `Plant.simulate`."""
+        paths = self._batch(trials).trace(trials, signal)[..., None]
+        return [run.at_samples(paths[:, r, : run.steps + 1]) for r, run in enumerate(self._on_grid)]
+
+    def _batch(self, trials: Trials) -> LoadBatch:
+        """Return the batch of a model and number of candidates; the ones used last are kept."""
         (model,) = trials.models
-        for batch in self._kept:
+        for batch in self._batches:
             if batch.model is model and batch.candidates == trials.count:
                 return batch
-        batch = LoadBatch(model, trials.count, self._runs, self._dt, self._device)
-        self._kept = [*self._kept[-3:], batch]
+        batch = LoadBatch(model, trials.count, self._loaded, self.dt, self._device)
+        self._batches = [*self._batches[-3:], batch]
         return batch
 
 

@@ -19,6 +19,7 @@ from ...actuator.config import ActuatorConfig
 from ...components.sensors.encoder import EncoderSensorConfig
 from ...declare.config import Config
 from ...logs import Finding, Log
+from ..log_names import numbered
 from ..model import ZERO, Model, Parameter, place_of, with_values
 
 if TYPE_CHECKING:
@@ -258,8 +259,16 @@ class Plant(ABC):
         return self
 
     def parts(self, per: Literal["log", "unit"]) -> Parts:
-        """Return which log, or which unit of a fleet, each run is of."""
-        return Parts.by_name([run.unit if per == "unit" else run.path for run in self.runs])
+        """Return which log, or which unit of a fleet, each run is of.
+
+        A log is a path and a recording; those that share a path are told apart by a number.
+        """
+        if per == "unit":
+            return Parts.by_name([run.unit for run in self.runs])
+        logs = [(run.path, run.recording) for run in self.runs]
+        distinct = list(dict.fromkeys(logs))
+        names = dict(zip(distinct, numbered([path for path, _ in distinct]), strict=True))
+        return Parts.by_name([names[log] for log in logs])
 
     def facts(self) -> Mapping[str, Any]:
         """Return what errors depend on beside runs and models, by name: numbers and text that a search file keeps."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,10 +13,9 @@ from ...errors import LogError, ParameterError
 from ...logs import Log
 from ...robot_source import find_source
 from ...typing import PathLike
-from ..log_names import numbered
 from ..model import LOG, ZERO, Model, Parameter, changed, is_of_link, place_of
 from .joint_alone import JointAlone, LoadsAlong
-from .plant import Parts, Plant, Scales, Signal, Trials
+from .plant import Plant, Scales, Signal, Trials
 from .robot_batch import RobotBatch
 from .robot_model import RobotModel
 from .runs import Run, usual_step
@@ -98,13 +97,6 @@ class RobotPlant(Plant):
             kept = [Run.averaged(run.log, dt, run.source) for run in kept]
         made._set_runs(kept)
         return made
-
-    def parts(self, per: Literal["log", "unit"]) -> Parts:
-        """See `Plant.parts`. Logs that share a path are told apart by a number."""
-        if per == "unit":
-            return super().parts(per)
-        names = dict(zip(map(id, self._logs), numbered([log.path for log in self._logs]), strict=True))
-        return Parts.by_name([names[id(run.source)] for run in self._on_grid])
 
     def facts(self) -> Mapping[str, Any]:
         """See `Plant.facts`."""
