@@ -92,7 +92,7 @@ class JointAlone(LoadedPlant):
         chosen = range(len(self.runs)) if runs is None else runs
         kept = [self._on_grid[i] for i in chosen]
         if dt is not None:
-            kept = [Run.averaged(run.log, dt, run.source) for run in kept]
+            kept = [Run.of(run.log, dt, run.source) for run in kept]
         loads = [self._loads[i] for i in chosen]
         joint = (self.joints[0], self._joint)
         return type(self)(joint, kept, loads, self._scales, self._armature, self._facts)

@@ -97,7 +97,7 @@ class KnownLoadPlant(LoadedPlant):
         self.dt = usual_step(logs, STEPS) if dt is None else float(dt)
         self._given = None if load is None else dict(load)
         self.loads = tuple(Load.of_settings({**log.settings, **(self._given or {})}, log.path) for log in logs)
-        on_grid = [Run.held(log, self.dt) for log in logs]
+        on_grid = [Run.of(log, self.dt, is_held=True) for log in logs]
         loaded = LoadedRuns(
             [run.table(0) for run in on_grid],
             np.array([run.start[:, 0] for run in on_grid]),

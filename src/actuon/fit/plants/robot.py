@@ -94,7 +94,7 @@ class RobotPlant(Plant):
         made.__dict__.update(self.__dict__)
         kept = self._on_grid if runs is None else [self._on_grid[i] for i in runs]
         if dt is not None:
-            kept = [Run.averaged(run.log, dt, run.source) for run in kept]
+            kept = [Run.of(run.log, dt, run.source) for run in kept]
         made._set_runs(kept)
         return made
 
@@ -205,5 +205,5 @@ def _runs(logs: Sequence[Log], dt: float, window: float | None) -> list[Run]:
             if joint.command is None and joint.effort_command is None:
                 raise LogError(f"{log.path}: joint '{joint.name}' has neither a command nor a commanded effort")
         parts = [log] if window is None else log.split_windows(window)
-        found += [Run.averaged(part, dt, log) for part in parts]
+        found += [Run.of(part, dt, log) for part in parts]
     return found
