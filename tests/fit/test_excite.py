@@ -12,10 +12,8 @@ import pytest
 
 import actuon
 from actuon.fit import JointLog, KnownLoadPlant, Log, SearchOptions, fit_logs
-from actuon.fit.excitation import ExcitationOptions, Limits, SimulatedMotions, excite
-from actuon.fit.excitation_words import motion_of
+from actuon.fit.excite import ExcitationOptions, Experiment, Limits, Trajectories, excite, motion_of
 from actuon.fit.refine import refine
-from actuon.fit.trajectories import Trajectories
 from actuon.logs import save_log
 from tests.fit.test_search import DT, MODEL, made_log, truth
 from tests.support.command_line import command
@@ -24,7 +22,7 @@ from tests.support.pendulums import simulate
 VALUES = truth(0)
 START = np.array([VALUES[path] for path in MODEL.paths])
 LIMITS = Limits(-1.2, 1.0, speed=6.0, effort=2.0)
-BENCH = {"mass": 0.5, "length": 0.1}
+SETTINGS = {"mass": 0.5, "length": 0.1}
 SHORT = ExcitationOptions(seconds=4.0, generations=8)
 
 
@@ -43,7 +41,7 @@ def moved(time, motion, dt=0.0025):
 
 @pytest.fixture(scope="module")
 def found():
-    return excite("knee", MODEL, START, LIMITS, BENCH, SHORT)
+    return excite("knee", MODEL, START, LIMITS, SETTINGS, SHORT)
 
 
 def test_any_numbers_make_a_motion_within_its_range_from_rest_to_rest():
@@ -74,12 +72,12 @@ def test_a_motion_stays_within_the_limits_of_the_joint(found):
 
 def test_a_motion_tells_more_than_a_usual_one_and_the_same_with_the_same_seed(found):
     shapes = Trajectories(LIMITS.low, LIMITS.high, 0.0, SHORT.seconds, SHORT.rate, 3)
-    bench = SimulatedMotions("knee", MODEL, START, LIMITS, BENCH, shapes, None, SHORT.seed)
-    usual, excess = bench.within(shapes.command(shapes.usual())[None])
+    experiment = Experiment("knee", MODEL, START, LIMITS, SETTINGS, shapes, None, SHORT.seed)
+    usual, excess = experiment.within(shapes.command(shapes.usual())[None])
     assert excess[0] <= 0.0
-    best, before = bench.costs(np.stack([found.command, usual[0]]))
+    best, before = experiment.costs(np.stack([found.command, usual[0]]))
     assert best < before - 0.1
-    again = excite("knee", MODEL, START, LIMITS, BENCH, SHORT)
+    again = excite("knee", MODEL, START, LIMITS, SETTINGS, SHORT)
     np.testing.assert_array_equal(again.command, found.command)
 
 
@@ -88,7 +86,7 @@ def test_a_motion_tells_what_it_was_said_to_tell(found):
     position = moved(found.time, found.command) + 2e-3 * np.random.default_rng(0).standard_normal(len(found.time))
     position[0] = 0.0
     joint = JointLog("knee", position, found.command, velocity=np.zeros(len(found.time)))
-    plant = KnownLoadPlant([Log("recorded", found.time, (joint,), BENCH)], dt=0.0025)
+    plant = KnownLoadPlant([Log("recorded", found.time, (joint,), SETTINGS)], dt=0.0025)
     local = refine(plant, [MODEL], [START], 0, steps=0)
     for one, low, high in zip(found.parameters, local.low, local.high, strict=True):
         assert 0.3 < (high - low) / (one.after[1] - one.after[0]) < 3.0, one
@@ -99,7 +97,7 @@ def test_a_motion_tells_what_it_was_said_to_tell(found):
 def test_with_logs_a_motion_adds_to_what_they_tell():
     plant = KnownLoadPlant([made_log(VALUES, 0)], dt=DT)
     local = refine(plant, [MODEL], [START], 0, steps=0)
-    more = excite("joint", MODEL, START, LIMITS, BENCH, SHORT, local=local)
+    more = excite("joint", MODEL, START, LIMITS, SETTINGS, SHORT, local=local)
     for one, low, high in zip(more.parameters, local.low, local.high, strict=True):
         assert low <= 1.01 * one.before[0] + 1e-3  # a range is known too
         assert one.before[1] <= 1.01 * high + 1e-3
@@ -170,6 +168,8 @@ def test_what_a_motion_cannot_be_made_of_is_refused(tmp_path, complaint, argumen
 
 def test_limits_that_nothing_keeps_are_said():
     with pytest.raises(actuon.ParameterError, match="no motion was found that stays within the limits"):
-        excite("knee", MODEL, START, Limits(0.5, 1.0, speed=0.01), BENCH, ExcitationOptions(seconds=2.0, generations=1))
+        excite(
+            "knee", MODEL, START, Limits(0.5, 1.0, speed=0.01), SETTINGS, ExcitationOptions(seconds=2.0, generations=1)
+        )
     with pytest.raises(actuon.ParameterError, match="has no free parameter"):
-        excite("knee", actuon.fit.Model("none", MODEL.actuator, ()), np.zeros(0), LIMITS, BENCH, SHORT)
+        excite("knee", actuon.fit.Model("none", MODEL.actuator, ()), np.zeros(0), LIMITS, SETTINGS, SHORT)

@@ -19,10 +19,18 @@ from actuon.charts import pyplot
 from actuon.errors import ParameterError, RobotFileError
 from actuon.files import check_folder
 from actuon.fit import Plant, fit_logs
-from actuon.fit.excitation import Excitation, ExcitationOptions, Limits, excite
-from actuon.fit.excitation_words import Motion, motions_of
+from actuon.fit.excite import (
+    Excitation,
+    ExcitationOptions,
+    Limits,
+    Motion,
+    excite,
+    facts_of,
+    from_file,
+    limits_of,
+    motions_of,
+)
 from actuon.fit.model import changed
-from actuon.fit.next_motion import facts_of, from_file, limits_of
 from actuon.fit.refine import refine
 from actuon.fit.report import draw_excitation
 from actuon.fit.terms import JointFacts, build_model
@@ -84,7 +92,7 @@ def propose(
         model: Name of the model.
         actuators: File with what is known of it, in place of a fit.
         limit: Options ``--limit``.
-        settings: Of the bench, where no logs state them.
+        settings: Settings of the recording, if no logs state them.
         seconds: Length of the motion.
         as_json: Print JSON instead of tables.
         known: What the fit is told: ``fix``, ``free``, ``options``.
