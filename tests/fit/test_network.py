@@ -13,16 +13,15 @@ import actuon
 from actuon.fit import KnownLoadPlant, SearchOptions, apply
 from actuon.fit.apply import models_of
 from actuon.fit.fitting import candidates_of
-from actuon.fit.network_fitting import fit_network, network_model, save_trained, training_run
-from actuon.fit.network_modules import Rolled
+from actuon.fit.network_fitting import TrainingJob, fit_network, network_model, save_trained, training_run
 from actuon.fit.network_replay import network_step
-from actuon.fit.network_training import TrainingJob, run_training
 from actuon.logs import save_log
 from tests.fit.test_search import DT, made_log, truth
 from tests.support.command_line import command
 from tests.support.trials import errors_of, residuals_of
 
 torch = pytest.importorskip("torch")
+from actuon.fit.network_training import Rolled, module_of, run_training  # noqa: E402, imports PyTorch
 
 VALUES = truth(1)
 QUICK = SearchOptions(starts=1, population=16, generations=6)
@@ -60,7 +59,7 @@ def test_a_network_moves_a_joint_in_training_as_its_file_does_in_a_replay(plant,
         kind=kind, steps=trained.steps, history=max(1, *trained.steps), dt=plant.dt,
         scales=(trained.pos_scale, trained.vel_scale, trained.effort_scale), inertia=1.0, damping=1.0,
     )  # fmt: skip
-    rolled.network.load_state_dict(trained.module().state_dict())
+    rolled.network.load_state_dict(module_of(trained).state_dict())
     for name, tensor in zip(rolled.found(), rolled.physical, strict=True):
         value = getattr(trained, name)
         tensor.data = torch.tensor(value / 0.02 if name == "bias" else np.log(value), dtype=torch.float32)

@@ -15,8 +15,7 @@ from actuon.errors import RobotFileError, require
 from actuon.files import check_folder
 from actuon.fit import Plant
 from actuon.fit.fitting import candidates_of, findings_of
-from actuon.fit.network_fitting import NetworkResult, fit_network
-from actuon.fit.network_training import check_kind
+from actuon.fit.network_fitting import NetworkResult, check_kind, fit_network
 from actuon.fit.search import SearchOptions
 from actuon.logs import Finding
 

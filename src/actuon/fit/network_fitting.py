@@ -16,7 +16,7 @@ from ..components.controllers.neural import NeuralControlConfig
 from ..components.effects.friction import FrictionEffectConfig
 from ..components.sensors.encoder import EncoderSensorConfig
 from ..components.transmissions.gear import GearTransmissionConfig
-from ..errors import ParameterError
+from ..errors import Option, ParameterError, listed, require
 from ..logs import Log
 from ..networks.files import save_network
 from ..robot_files.provenance import Provenance, Scaled
@@ -26,7 +26,6 @@ from .apply import Applied, apply_models
 from .log_names import log_names
 from .model import Model, setting_of
 from .network_replay import SMOOTHED
-from .network_training import NETWORK, Trained, TrainingJob, TrainingRun, check_kind, run_training
 from .plants.known_load import Load
 from .plants.plant import Plant, Scales
 from .search import SearchOptions
@@ -34,10 +33,95 @@ from .select import Compared, compare, groups_of
 from .terms import JointFacts
 from .workers import LocalWorkers, ProgressFactory, Workers
 
+KINDS = ("mlp", "lstm", "gru")
+NETWORK = Option("kind", "--network")
 _SLOW = 0.05
 """Share of the largest speed below which what friction holds is not known."""
 _FEWEST = 20
 """Samples that a run needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRun:
+    """One run at even steps, arrays of shape (T,).
+
+    Args:
+        command: [rad].
+        position: As measured [rad].
+        velocity: [rad/s], of smoothed positions.
+        enabled: 1 where the motor is switched on, else 0.
+        effort: Of the motor, as logged, or as the load needs it [N·m].
+        is_known: 1 where ``effort`` means something, else 0.
+        inertia: Of the load [kg·m²].
+        gravity: Of the load [N·m].
+        factor: By what the position error is multiplied: the gain of the log, compared with the one trained for.
+    """
+
+    command: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+    enabled: np.ndarray
+    effort: np.ndarray
+    is_known: np.ndarray
+    inertia: float
+    gravity: float
+    factor: float
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """A training, with all that it needs.
+
+    Args:
+        kind: ``"mlp"``, ``"lstm"`` or ``"gru"``.
+        runs: What to train on.
+        dt: Step of the runs, and of the network [s].
+        seed: Seed of the random numbers.
+        effort: Largest effort that the load needs [N·m].
+        share: Of the usual number of steps.
+    """
+
+    kind: str
+    runs: tuple[TrainingRun, ...]
+    dt: float
+    seed: int
+    effort: float
+    share: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained network, and the parameters of the joint that were found with it."""
+
+    kind: str
+    weights: dict[str, np.ndarray]
+    """By the names of PyTorch."""
+    steps: tuple[int, ...]
+    """History steps that an MLP sees."""
+    pos_scale: float
+    vel_scale: float
+    effort_scale: float
+    dt: float
+    dynamic: float
+    """Dry friction [N·m]."""
+    load: float
+    """Share of the efforts that rubs."""
+    viscous: float
+    """[N·m·s/rad]."""
+    armature: float
+    """[kg·m²]."""
+    bias: float
+    """Of the encoder [rad]."""
+    ranges: dict[str, tuple[float, float]]
+    """Of the inputs in the runs it was trained on: ``position_error`` [rad] and ``velocity`` [rad/s]."""
+    error: float
+    """Mean absolute error [rad] over windows, at the end."""
+    interrupted: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers were found."""
+        return sum(array.size for array in self.weights.values()) + 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +226,7 @@ def fit_network(
         progress: Called with how far it is.
         workers: What runs trainings and searches. Default: this process.
     """
+    training = import_training()
     check_kind(kind)
     if plant.loads is None:
         raise ParameterError("needs a joint with a known load; that of a robot's joints is not known", option=NETWORK)
@@ -167,7 +252,7 @@ def fit_network(
     physical = compare(plant, candidates, options, progress=progress, workers=workers) if groups and candidates else []
     errors = np.full((len(runs), 1), np.nan)
     outside, train = {}, []
-    for number, trained in enumerate((workers or LocalWorkers()).map(run_training, jobs, titles, progress)):
+    for number, trained in enumerate((workers or LocalWorkers()).map(training.run_training, jobs, titles, progress)):
         if number == len(groups) or trained.interrupted:
             break
         group = groups[number]
@@ -213,10 +298,28 @@ def training_run(log: Log, load: Load, dt: float, scales: Scales, setting: str, 
     return TrainingRun(joint.command, position, velocity, enabled, effort, is_known, load.inertia, load.gravity, factor)
 
 
+def check_kind(kind: str) -> None:
+    """Raise an error if there is no such kind of network."""
+    if kind not in KINDS:
+        raise ParameterError(f"got '{kind}'; {listed(kind, KINDS, 'networks')}", option=NETWORK)
+
+
+def import_training() -> Any:
+    """Return the module that trains networks, which imports PyTorch.
+
+    Raises:
+        MissingExtraError: PyTorch is not installed.
+    """
+    require("torch", "torch", "training networks")
+    from . import network_training
+
+    return network_training
+
+
 def save_trained(trained: Trained, path: Path) -> None:
     """Write a network with its rate, its inputs, their scales and the range of its training inside."""
     save_network(
-        trained.module(),
+        import_training().module_of(trained),
         path,
         input_order="pos_vel",
         **({"input_idx": list(trained.steps)} if trained.kind == "mlp" else {}),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Trains a network controller on logs of a joint with a known load.
+r"""Training of a network controller on logs of a joint with a known load, in PyTorch, which this module imports.
 
 The network gives the effort of the motor; what else the joint has is found together with it: an armature, an encoder's
 bias, and dry and viscous friction, which hold a joint that a smooth network could not, and are there as well while the
@@ -16,16 +16,15 @@ the one that the load needs where it is not.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
-from ..errors import Option, ParameterError, listed, require
-from .network_modules import KINDS, Rolled, make_module
+from .network_fitting import Trained, TrainingJob, TrainingRun
 from .workers import Progress
 
-NETWORK = Option("kind", "--network")
 _WINDOWS = (0.1, 0.3, 1.0)
 """Lengths of the windows [s]."""
 _EVERY = 0.25
@@ -41,105 +40,201 @@ _LAGS = (0.0, 0.004, 0.008, 0.016, 0.032)
 _BURN_IN = 0.12
 """Time [s] over which a recurrent network sees what was measured before a window."""
 _RATE = 3e-3
+_WIDTH = {"mlp": 32, "lstm": 16, "gru": 16}
+_BIAS = 0.02
+"""Bias of an encoder [rad] that counts as one."""
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingRun:
-    """One run at even steps, arrays of shape (T,).
+class LSTM(torch.nn.Module):
+    """One layer of so many units over position error and velocity, and a head."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.rnn = torch.nn.LSTM(2, width, batch_first=True)
+        self.head = torch.nn.Linear(width, 1)
+
+    def forward(
+        self, x: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor]
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+        """Return the output for inputs of shape (N, steps, 2), shape (N, 1), and the state after them."""
+        out, after = self.rnn(x, state)
+        return self.head(out[:, -1]), after
+
+
+class GRU(torch.nn.Module):
+    """One layer of so many units over position error and velocity, and a head."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.rnn = torch.nn.GRU(2, width, batch_first=True)
+        self.head = torch.nn.Linear(width, 1)
+
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the output for inputs of shape (N, steps, 2), shape (N, 1), and the state after them."""
+        out, after = self.rnn(x, state)
+        return self.head(out[:, -1]), after
+
+
+def make_module(kind: str, steps: int) -> Any:
+    """Return a network of scaled position errors and velocities to the scaled effort.
 
     Args:
-        command: [rad].
-        position: As measured [rad].
-        velocity: [rad/s], of smoothed positions.
-        enabled: 1 where the motor is switched on, else 0.
-        effort: Of the motor, as logged, or as the load needs it [N·m].
-        is_known: 1 where ``effort`` means something, else 0.
-        inertia: Of the load [kg·m²].
-        gravity: Of the load [N·m].
-        factor: By what the position error is multiplied: the gain of the log, compared with the one trained for.
+        kind: One of `KINDS`.
+        steps: How many steps an MLP sees.
     """
-
-    command: np.ndarray
-    position: np.ndarray
-    velocity: np.ndarray
-    enabled: np.ndarray
-    effort: np.ndarray
-    is_known: np.ndarray
-    inertia: float
-    gravity: float
-    factor: float
+    nn, width = torch.nn, _WIDTH[kind]
+    if kind == "mlp":
+        layers = [nn.Linear(2 * steps, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1)]
+        return nn.Sequential(*layers)
+    return LSTM(width) if kind == "lstm" else GRU(width)
 
 
-@dataclass(frozen=True)
-class TrainingJob:
-    """A training, with all that it needs.
+def module_of(trained: Trained) -> Any:
+    """Return the network as a PyTorch module, without its scales."""
+    module = make_module(trained.kind, len(trained.steps))
+    module.load_state_dict({name: torch.tensor(array) for name, array in trained.weights.items()})
+    return module.eval()
+
+
+class Rolled:
+    """A network and the joint that it moves, with the parameters that are found beside its weights.
 
     Args:
-        kind: ``"mlp"``, ``"lstm"`` or ``"gru"``.
-        runs: What to train on.
-        dt: Step of the runs, and of the network [s].
-        seed: Seed of the random numbers.
-        effort: Largest effort that the load needs [N·m].
-        share: Of the usual number of steps.
+        kind: One of `KINDS`.
+        steps: History steps that an MLP sees.
+        history: Steps before a window that are needed.
+        dt: Of a step [s].
+        scales: On position error, velocity and effort.
+        inertia: Of the load [kg·m²], of which the armature is a share at first.
+        damping: Effort by speed [N·m·s/rad], of which viscous friction is a share at first.
     """
 
-    kind: str
-    runs: tuple[TrainingRun, ...]
-    dt: float
-    seed: int
-    effort: float
-    share: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ParameterError(f"got '{self.kind}'; {listed(self.kind, KINDS, 'networks')}", option=NETWORK)
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """A network, and what the joint has beside it."""
-
-    kind: str
-    weights: dict[str, np.ndarray]
-    """By the names of PyTorch."""
-    steps: tuple[int, ...]
-    """History steps that an MLP sees."""
-    pos_scale: float
-    vel_scale: float
-    effort_scale: float
-    dt: float
-    dynamic: float
-    """Dry friction [N·m]."""
-    load: float
-    """Share of the efforts that rubs."""
-    viscous: float
-    """[N·m·s/rad]."""
-    armature: float
-    """[kg·m²]."""
-    bias: float
-    """Of the encoder [rad]."""
-    ranges: dict[str, tuple[float, float]]
-    """Of the inputs in the runs it was trained on: ``position_error`` [rad] and ``velocity`` [rad/s]."""
-    error: float
-    """Mean absolute error [rad] over windows, at the end."""
-    interrupted: bool = False
+    def __init__(
+        self, *, kind: str, steps: tuple[int, ...], history: int, dt: float, scales: tuple[float, float, float],
+        inertia: float, damping: float,
+    ):  # fmt: skip
+        self.kind, self.steps, self.history, self._dt, self.scales = kind, steps, history, dt, scales
+        self.network = make_module(kind, len(steps))
+        begin = {
+            "dynamic": 0.02 * scales[2], "load": 0.05, "viscous": 0.02 * damping, "armature": 0.2 * inertia,
+        }  # fmt: skip
+        self._logs = {name: torch.tensor(float(np.log(value)), requires_grad=True) for name, value in begin.items()}
+        self._bias = torch.tensor(0.0, requires_grad=True)
 
     @property
-    def parameters(self) -> int:
-        """Numbers that were found."""
-        return sum(array.size for array in self.weights.values()) + 5
+    def physical(self) -> list[Any]:
+        """Free parameters beside the weights."""
+        return [*self._logs.values(), self._bias]
 
-    def module(self) -> Any:
-        """The network as PyTorch has it, without its scales."""
-        torch = require("torch", "torch", "training networks")
-        module = make_module(self.kind, len(self.steps))
-        module.load_state_dict({name: torch.tensor(array) for name, array in self.weights.items()})
-        return module.eval()
+    def found(self) -> dict[str, float]:
+        """Return the parameters beside the weights, by name."""
+        return {name: float(value.detach().exp()) for name, value in self._logs.items()} | {
+            "bias": _BIAS * float(self._bias.detach())
+        }
+
+    def gather(self, windows: Sequence[tuple[TrainingRun, int]], length: int) -> dict[str, Any]:
+        """Return windows of so many steps as tensors, W of each.
+
+        ``errors`` and ``speeds`` are those of the steps before, the last first, scaled by the run's factor, shape
+        (W, history); 0 before a run begins, as a new state is.
+        """
+        columns: dict[str, list[Any]] = {
+            name: []
+            for name in ("command", "enabled", "measured", "position", "velocity", "factor", "inertia", "gravity")
+        }
+        columns |= {"errors": [], "speeds": [], "is_inside": []}
+        for run, begin in windows:
+            inside = slice(begin, begin + length)
+            past = slice(max(begin - self.history, 0), begin)
+            error = run.factor * (run.command[past] - run.position[past])
+            columns["command"].append(run.command[inside])
+            columns["enabled"].append(run.enabled[inside])
+            columns["measured"].append(run.position[begin + 1 : begin + length + 1])
+            columns["position"].append(run.position[begin])
+            columns["velocity"].append(run.velocity[begin])
+            columns["factor"].append(run.factor)
+            columns["inertia"].append(run.inertia)
+            columns["gravity"].append(run.gravity)
+            columns["is_inside"].append(float(begin > 0))
+            for name, values in (("errors", error), ("speeds", run.velocity[past])):
+                padded = np.zeros(self.history)
+                padded[: len(values)] = values[::-1]
+                columns[name].append(padded)
+        return {name: torch.tensor(np.array(rows), dtype=torch.float32) for name, rows in columns.items()}
+
+    def chosen(self, batch: Mapping[str, Any], rows: Any) -> dict[str, Any]:
+        """Return some of the windows."""
+        return {name: values[rows] for name, values in batch.items()}
+
+    def effort_at(self, batch: Mapping[str, Any]) -> Any:
+        """Return the effort [N·m] at the first step of each window by the measured motion, shape (W,)."""
+        controller = _Controller(self, batch)
+        error = batch["factor"] * (batch["command"][:, 0] - batch["position"])
+        return controller.effort(error, batch["velocity"])
+
+    def roll(self, batch: Mapping[str, Any]) -> Any:
+        """Return positions [rad] after each step of each window, as the encoder shows them, shape (W, steps)."""
+        dt = self._dt
+        dynamic, load, viscous, armature = (self._logs[n].exp() for n in ("dynamic", "load", "viscous", "armature"))
+        inertia = batch["inertia"] + armature
+        bias = _BIAS * self._bias
+        controller = _Controller(self, batch)
+        position, velocity = batch["position"] - bias, batch["velocity"]
+        path = []
+        commands, enabled = batch["command"].unbind(1), batch["enabled"].unbind(1)
+        for command, is_on in zip(commands, enabled, strict=True):
+            error = batch["factor"] * (command - position - bias)
+            effort = controller.effort(error, velocity) * is_on
+            external = -batch["gravity"] * torch.sin(position)
+            drive = effort + external + inertia * velocity / dt
+            most = dynamic + load * (effort - external).abs()
+            moving = drive - torch.clamp(drive, -most, most)
+            velocity = moving * dt / (inertia + viscous * dt)
+            position = position + dt * velocity
+            path.append(position)
+        return torch.stack(path, 1) + bias
+
+
+class _Controller:
+    """A network that is stepped, with its state."""
+
+    def __init__(self, rolled: Rolled, batch: Mapping[str, Any]):
+        self._rolled = rolled
+        pos, vel, self._effort = rolled.scales
+        self._pos, self._vel = pos, vel
+        if rolled.kind == "mlp":
+            self._errors, self._speeds = list(batch["errors"].unbind(1)), list(batch["speeds"].unbind(1))
+            self._layers = self._scaled_layers()
+            return
+        past = torch.stack([pos * batch["errors"], vel * batch["speeds"]], 2).flip(1)
+        _, state = rolled.network.rnn(past)
+        inside = batch["is_inside"][None, :, None]
+        self._state = tuple(own * inside for own in state) if rolled.kind == "lstm" else state * inside
+
+    def effort(self, error: Any, velocity: Any) -> Any:
+        """Step, and return the effort [N·m] for position errors and velocities, all of shape (W,)."""
+        if self._rolled.kind != "mlp":
+            given = torch.stack([self._pos * error, self._vel * velocity], 1)[:, None]
+            out, self._state = self._rolled.network(given, self._state)
+            return self._effort * out[:, 0]
+        errors, speeds = [error, *self._errors], [velocity, *self._speeds]
+        seen = [series[step] for series in (errors, speeds) for step in self._rolled.steps]
+        self._errors, self._speeds = errors[:-1], speeds[:-1]
+        (first, a), (second, b), (last, c) = self._layers
+        hidden = torch.addmm(b, torch.addmm(a, torch.stack(seen, 1), first).tanh(), second).tanh()
+        return torch.addmm(c, hidden, last)[:, 0]
+
+    def _scaled_layers(self) -> list[tuple[Any, Any]]:
+        """Return transposed weights and biases of an MLP, with the scales in them: there are many small steps."""
+        layers = [self._rolled.network[i] for i in (0, 2, 4)]
+        count = len(self._rolled.steps)
+        scales = torch.tensor([self._pos] * count + [self._vel] * count)
+        first, second, last = ((layer.weight.t(), layer.bias) for layer in layers)
+        return [(first[0] * scales[:, None], first[1]), second, (self._effort * last[0], self._effort * last[1])]
 
 
 def run_training(job: TrainingJob, progress: Progress | None = None) -> Trained:
-    """Train, as the job says. The same seed gives the same network. An interrupt gives it as it is by then."""
-    torch = require("torch", "torch", "training networks")
+    """Train a network. The same seed gives the same network; an interrupt returns it as it is by then."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -154,7 +249,6 @@ class _Training:
     """The state of a training."""
 
     def __init__(self, job: TrainingJob, progress: Progress | None):
-        self._torch = require("torch", "torch", "training networks")
         self._job, self._progress = job, progress
         self._rng = np.random.default_rng(job.seed)
         on = [run.enabled > 0.0 for run in job.runs]
@@ -180,7 +274,7 @@ class _Training:
             {"params": list(self._rolled.network.parameters()), "times": 1.0},
             {"params": self._rolled.physical, "times": 3.0},
         ]
-        self._optimiser = self._torch.optim.Adam(groups, lr=_RATE)
+        self._optimiser = torch.optim.Adam(groups, lr=_RATE)
         iterations = [max(1, round(job.share * count)) for count in _ITERATIONS[job.kind]]
         self._total, self._done = sum(iterations), 0
         self._iterations = iterations
@@ -204,7 +298,7 @@ class _Training:
         )  # fmt: skip
 
     def _windows(self, length: int) -> list[tuple[TrainingRun, int]]:
-        """Windows of so many steps: runs, and where they begin. Each run has one at its start."""
+        """Return windows of so many steps: runs, and where they begin. Each run has one at its start."""
         every = max(1, round(_EVERY * length))
         found = []
         for run in self._job.runs:
@@ -215,16 +309,16 @@ class _Training:
         return found
 
     def _learn_efforts(self) -> None:
-        """Let the network give the efforts that are known, from measured inputs."""
+        """Regress the network on the known efforts, from measured inputs."""
         windows = self._windows(1)
         known = [(run, begin) for run, begin in windows if run.is_known[begin] > 0.0]
         if not known:
             return
         batch = self._rolled.gather(known, 1)
-        wanted = self._torch.tensor([run.effort[begin] for run, begin in known], dtype=self._torch.float32)
-        optimiser = self._torch.optim.Adam(self._rolled.network.parameters(), lr=_RATE)
+        wanted = torch.tensor([run.effort[begin] for run, begin in known], dtype=torch.float32)
+        optimiser = torch.optim.Adam(self._rolled.network.parameters(), lr=_RATE)
         for _ in range(round(self._job.share * _REGRESSION)):
-            chosen = self._torch.tensor(self._rng.choice(len(known), min(len(known), 512), replace=False))
+            chosen = torch.tensor(self._rng.choice(len(known), min(len(known), 512), replace=False))
             given = self._rolled.effort_at(self._rolled.chosen(batch, chosen))
             loss = (given - wanted[chosen]).abs().mean() / self._job.effort
             optimiser.zero_grad()
@@ -232,14 +326,14 @@ class _Training:
             optimiser.step()
 
     def _learn_motion(self, seconds: float, size: int, count: int) -> None:
-        """Make the error of positions over windows of this length less."""
+        """Reduce the error of positions over windows of this length."""
         shortest = min(len(run.position) for run in self._job.runs)
         length = min(max(2, round(seconds / self._job.dt)), shortest - 2)
         windows = self._windows(length)
         batch = self._rolled.gather(windows, length)
         errors: list[float] = []
         for _ in range(count):
-            chosen = self._torch.tensor(self._rng.choice(len(windows), min(len(windows), size), replace=False))
+            chosen = torch.tensor(self._rng.choice(len(windows), min(len(windows), size), replace=False))
             part = self._rolled.chosen(batch, chosen)
             loss = (self._rolled.roll(part) - part["measured"]).abs().mean()
             share = self._done / self._total
@@ -248,16 +342,11 @@ class _Training:
             self._optimiser.zero_grad()
             loss.backward()
             everything = [p for group in self._optimiser.param_groups for p in group["params"]]
-            norm = self._torch.nn.utils.clip_grad_norm_(everything, 1.0)
-            if bool(self._torch.isfinite(norm)):
+            norm = torch.nn.utils.clip_grad_norm_(everything, 1.0)
+            if bool(torch.isfinite(norm)):
                 self._optimiser.step()
             self._done += 1
             errors = [*errors[-19:], float(loss.detach())]
             self._error = float(np.mean(errors))
             if self._progress is not None:
                 self._progress(self._done, np.array([self._error]))
-
-
-def check_kind(kind: str) -> None:
-    """Refuse a kind of network that there is not."""
-    TrainingJob(kind, (), 1.0, 0, 1.0)
