@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Least squares from where a search ended, how sure the values are, and what the logs do not determine.
+"""Least squares from the end of a search, confidence intervals, and parameters that the logs do not determine.
 
 Numbers are seen on their own scale, as shares of their ranges. The Jacobian is made of central differences, all of
 which are one batch. Residuals of a simulation are autocorrelated, so that samples count for less than as many
@@ -42,7 +42,7 @@ _DIVERGED = 1e3
 _AS_GOOD = 1.01
 """By which factor a mean absolute error may be larger that counts as the same."""
 _LEAST_ABSOLUTE = math.sqrt(0.5 * math.pi)
-"""By how much values with the least absolute error spread more than those with the least squares, in normal noise."""
+"""Standard error of least absolute errors compared with that of least squares, in normal noise."""
 _TOGETHER = 5
 """How many times as many steps least squares take for all joints together."""
 _ZERO_STEPS = 12
@@ -74,13 +74,13 @@ class _Column:
 
 
 class Unknowns:
-    """The vector of numbers that are looked for, each as a share of its range.
+    """The vector of unknowns, each as a share of its range.
 
     Args:
         plant: With the runs.
         models: One for each joint.
         values: Of each joint, shape (P,), or one set for each run, shape (R, P). Those that are not free stay.
-        is_free: Says by joint and parameter what is looked for. Default: all.
+        is_free: Return by joint and parameter whether it is unknown. Default: all.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Values of one joint, and how sure they are."""
+    """Values of one joint with their confidence intervals."""
 
     values: np.ndarray
     """Of the free parameters, shape (P,); of one that is several, for each log or unit, their mean on its scale."""
@@ -400,13 +400,13 @@ def _halves(log_of_run: np.ndarray) -> list[tuple[list[int], list[int]]]:
 
 
 def _estimate(problem: Problem, best: np.ndarray, joint: int, count: int | None = None) -> Estimate:
-    """Return how sure the numbers of a joint are at the end of a descent.
+    """Return the values of a joint at the end of a descent, with their confidence intervals.
 
     Args:
         problem: The problem.
         best: Where it ended, shape (N,).
         joint: Which joint.
-        count: How many of its parameters to tell of, P. Default: all.
+        count: How many of its parameters to include, P. Default: all.
     """
     unknowns = problem.unknowns
     parameters = unknowns.models[joint].parameters[:count]
@@ -433,7 +433,7 @@ def _estimate(problem: Problem, best: np.ndarray, joint: int, count: int | None 
 
 
 def _projected(jacobian: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return what residuals tell of some numbers where others are free too, shape (samples, P)."""
+    """Return the Jacobian of some parameters, projected onto the complement of that of others, shape (samples, P)."""
     if not others.size:
         return jacobian
     basis, sizes, _ = np.linalg.svd(others, full_matrices=False)
@@ -449,7 +449,7 @@ def covariance(jacobian: np.ndarray, noise: float) -> np.ndarray:
 
 
 def correlation_time(residuals: np.ndarray, lengths: Sequence[int]) -> float:
-    """Return for how many samples one of the residuals stands: 1 + 2 Σ of the autocorrelation, up to where it ends."""
+    """Return the integrated autocorrelation time of residuals in samples: 1 + 2 Σ of the autocorrelation."""
     runs = np.split(residuals, np.cumsum(lengths)[:-1])
     longest = max(lengths) // 2
     total = np.zeros(longest)
@@ -469,7 +469,7 @@ def correlation_time(residuals: np.ndarray, lengths: Sequence[int]) -> float:
 
 
 def undetermined(parameters: Sequence[Parameter], jacobian: np.ndarray, noise: float) -> list[str]:
-    """Return what the logs do not determine, in sentences: parameters, or combinations of them.
+    """Return sentences on parameters, or combinations of them, that the logs do not determine.
 
     Args:
         parameters: The free ones, P.
@@ -492,13 +492,15 @@ def undetermined(parameters: Sequence[Parameter], jacobian: np.ndarray, noise: f
 def _sentence(parameters: Sequence[Parameter], direction: np.ndarray) -> str:
     part = [i for i in np.argsort(-np.abs(direction)) if abs(direction[i]) >= _TAKES_PART]
     if len(part) == 1:
-        return f"{parameters[part[0]].path} is not determined by these logs: fix it, or record motion that shows it"
+        return f"{parameters[part[0]].path} is not identifiable from these logs; fix it, or record motion that shows it"
     paths = [parameters[i].path for i in part]
-    advice = _ADVICE.get(frozenset(paths), "fix one of them")
+    advice = _ADVICE.get(frozenset(paths))
     if len(part) == 2 and all(parameters[i].scale == LOG and not parameters[i].above for i in part):
         share = direction[part[1]] / direction[part[0]]
         power = 1.0 / abs(share)
         shown = "" if abs(power - 1.0) < 0.2 else f"^{power:.2g}"
         sign = "/" if share > 0.0 else "·"
-        return f"{paths[0]} and {paths[1]} only as {paths[0]}{sign}{paths[1]}{shown}: {advice}"
-    return f"{', '.join(paths[:-1])} and {paths[-1]} only together, not each of them: {advice}"
+        return f"only {paths[0]}{sign}{paths[1]}{shown} is identifiable; {advice or f'fix {paths[0]} or {paths[1]}'}"
+    return (
+        f"only a combination of {', '.join(paths[:-1])} and {paths[-1]} is identifiable; {advice or 'fix one of them'}"
+    )
