@@ -147,7 +147,7 @@ MODELS: dict[str, Model] = {
             *_RUBBING,
             Parameter("friction.load_motor", 0.0, 0.3, also=("friction.load_external",)),
         ),
-        times={"controller.kp": "kp"},
+        scaled_by={"controller.kp": "kp"},
         settings={"kp": 1.0},
     ),
 }
@@ -303,7 +303,7 @@ def _models(facts: str) -> Named:
             except actuon.ActuonError as error:
                 text = str(error)
             else:
-                fields = (model.name, _chain(model.actuator), _shown(model.parameters), dict(model.times))
+                fields = (model.name, _chain(model.actuator), _shown(model.parameters), dict(model.scaled_by))
                 text = repr((*fields, dict(model.settings), dict(model.links)))
             yield name + added, np.frombuffer(text.encode(), np.uint8)
 
@@ -318,4 +318,4 @@ def _chain(chain: actuon.ActuatorConfig) -> str:
 
 
 def _shown(parameters: Sequence[Parameter]) -> list[tuple[Any, ...]]:
-    return [(p.path, p.low, p.high, p.start, p.scale, p.also, p.above) for p in parameters]
+    return [(p.path, p.low, p.high, p.start, p.scale, p.also, p.added_to) for p in parameters]

@@ -46,7 +46,7 @@ def _published(place: Place, plant: KnownLoadPlant) -> list[dict[str, Any]]:
             effects=[motor.friction],
             sensors=[actuon.EncoderSensorConfig(bias=-motor.q_offset)],
         )
-        model = Model(path.stem, chain, (), servo.times, servo.settings)
+        model = Model(path.stem, chain, (), servo.scaled_by, servo.settings)
         errors = apply_models(plant, [model], [model.start]).errors
         groups = by_group(errors, [(group.name, group.runs) for group in groups_of(plant.runs)])
         rows.append({"model": path.stem, "held_out_mrad": float(MILLI * errors.mean()), "held_out_groups_mrad": groups})

@@ -73,9 +73,9 @@ def test_a_servo_with_every_term_of_friction_moves_as_in_numpy():
             Parameter("delay.delay", 0.0, 0.02, start=delay),
             Parameter("transmission.reflected_inertia", 1e-4, 1e-2, start=armature),
             Parameter("encoder.bias", -0.1, 0.1, start=bias),
-            Parameter("friction.static", 1e-3, 0.1, start=0.02, above="friction.dynamic"),
+            Parameter("friction.static", 1e-3, 0.1, start=0.02, added_to="friction.dynamic"),
         ),
-        times={"controller.kp": "kp"},
+        scaled_by={"controller.kp": "kp"},
         settings={"kp": 1.0},
     )
 

@@ -253,7 +253,7 @@ def test_a_log_without_the_setting_that_a_gain_grows_with_is_refused(pendulum: P
 
 def test_a_trial_that_diverges_does_so_in_each_run_of_an_environment(pendulum: Path) -> None:
     logs = [held_pendulum(1.0, seconds) for seconds in (0.8, 0.42, 0.38)]
-    model = dataclasses.replace(GROWING, times={})
+    model = dataclasses.replace(GROWING, scaled_by={})
     errors = errors_of(RobotPlant(pendulum, logs, dt=0.002), [model], [np.array([[1.0], [1e8]])])
     assert np.isinf(errors[1]).all()
     alone = errors_of(RobotPlant(pendulum, logs, dt=0.002), [model], [np.array([[1.0]])])

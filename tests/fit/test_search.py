@@ -120,7 +120,8 @@ FEW = SearchOptions(seed=3, starts=1, population=16, generations=2)
 def test_a_file_of_a_search_is_taken_for_no_other(tmp_path):
     kept = tmp_path / "search.npz"
     log = made_log(truth(0), 0, kp=1.0)
-    model = dataclasses.replace(MODEL, times={"controller.kp": "kp"}, settings={"kp": 1.0}).fixed("encoder.bias", 0.01)
+    growing = dataclasses.replace(MODEL, scaled_by={"controller.kp": "kp"}, settings={"kp": 1.0})
+    model = growing.fixed("encoder.bias", 0.01)
     search(KnownLoadPlant([log], dt=DT), [model], FEW, resume=kept)
     written = kept.read_bytes()
     (joint,) = log.joints
@@ -309,7 +310,7 @@ def test_a_selection_takes_the_simplest_model_that_does_well_where_it_was_not_fi
     logs = [made_log(values, i, kp=kp) for i, kp in enumerate((0.5, 0.5, 1.0, 1.0))]
     assert [group.name for group in groups_of(logs)] == ["kp 0.5", "kp 1"]
     options = SearchOptions(starts=1, population=32, generations=60, patience=20)
-    models = [dataclasses.replace(MODEL, times={"controller.kp": "kp"}, settings={"kp": 1.0})]
+    models = [dataclasses.replace(MODEL, scaled_by={"controller.kp": "kp"}, settings={"kp": 1.0})]
     without = [p for p in models[0].parameters if not p.path.startswith("friction")]
     chain = actuon.ActuatorConfig(
         stages=[s for s in MODEL.actuator.stages if type(s).__name__ != "FrictionEffectConfig"]

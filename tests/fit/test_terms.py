@@ -53,7 +53,7 @@ def test_a_preset_is_its_terms_and_the_order_of_terms_does_not_matter(name):
     preset, reverse = build_model(name, joint), build_model("+".join(reversed(PRESETS[name])), joint)
     assert preset.parameters == reverse.parameters
     assert preset.actuator == reverse.actuator
-    assert preset.times == {"controller.kp": "kp"}
+    assert preset.scaled_by == {"controller.kp": "kp"}
 
 
 @pytest.mark.parametrize("term", TERMS)

@@ -154,7 +154,7 @@ def test_a_selection_on_ray_chooses_the_same_as_here(plant, workers):
 
 
 def test_errors_and_interrupts_reach_tasks_of_ray(plant, workers):
-    bad = dataclasses.replace(MODEL, times={"controller.kp": "kp"}, settings={"kp": 1.0})
+    bad = dataclasses.replace(MODEL, scaled_by={"controller.kp": "kp"}, settings={"kp": 1.0})
     with pytest.raises(actuon.ParameterError, match="needs the setting 'kp' of the log"):
         fit_models(plant, [bad], SHORT, workers=workers)
     result = fit_models(

@@ -591,10 +591,10 @@ def from_file(path: PathLike, facts: JointFacts, name: str | None = None) -> tup
     values = []
     for parameter in model.parameters:
         value = value_at(known.actuator, parameter.path)
-        below = value_at(known.actuator, parameter.above) if parameter.above else 0.0
+        below = value_at(known.actuator, parameter.added_to) if parameter.added_to else 0.0
         if value is None or below is None:
             raise RobotFileError(f"'{path}': has no {parameter.path}, which the model {name} has")
-        at = model.settings if known.times else {}
+        at = model.settings if known.scaled_by else {}
         factor = known.factors(at).get(parameter.path, 1.0) if at else 1.0
         values.append(np.clip((value - below) * factor, parameter.low, parameter.high))
     return model, np.array(values)

@@ -178,7 +178,7 @@ def findings_of(plant: Plant) -> Iterator[Finding]:
 def _fitted_joint(name: str, model: Model, estimate: Estimate) -> FittedJoint:
     """Return the fitted model of a joint."""
     parameters = tuple(
-        FittedParameter(p.path, float(v), float(a), float(b), _at_bound(p, float(v)), p.above)
+        FittedParameter(p.path, float(v), float(a), float(b), _at_bound(p, float(v)), p.added_to)
         for p, v, a, b in zip(model.parameters, estimate.values, estimate.low, estimate.high, strict=True)
     )
     open_questions = tuple(undetermined(model.parameters, estimate.jacobian, estimate.noise))

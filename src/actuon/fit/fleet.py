@@ -46,7 +46,7 @@ def joint_of(name: str, results: Sequence[FitResult]) -> FleetJoint:
             place_of(first.actuator, path).declared.unit,
             every[-1][0].scale,
             every[-1][0].also,
-            every[-1][0].above,
+            every[-1][0].added_to,
             min(p.low * factor for p, factor in every),
             max(p.high * factor for p, factor in every),
         )
@@ -60,7 +60,7 @@ def joint_of(name: str, results: Sequence[FitResult]) -> FleetJoint:
         np.array([_values(joint, parameters, first) for joint in own]),
         np.array([_covariance(joint, parameters) for joint in own]),
         np.array(errors),
-        dict(first.times),
+        dict(first.scaled_by),
         dict(first.settings),
     )
 
@@ -79,7 +79,7 @@ def _values(joint: FittedJoint, parameters: Sequence[FleetParameter], first: Mod
 
 def _factors(joint: FittedJoint, first: Model) -> dict[str, float]:
     """Return factors of numbers that grow with a setting, from a robot's settings to those of the first, by path."""
-    return joint.model.factors(first.settings) if joint.model.times else {}
+    return joint.model.factors(first.settings) if joint.model.scaled_by else {}
 
 
 def _covariance(joint: FittedJoint, parameters: Sequence[FleetParameter]) -> np.ndarray:

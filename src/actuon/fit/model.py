@@ -81,7 +81,7 @@ class Parameter:
         start: Where to begin. Default: the middle, on its scale.
         scale: ``"linear"``, or ``"log"`` for numbers > 0 of which the order of magnitude is looked for.
         also: Paths of others that get the same value.
-        above: Path of one that this is added to: what is looked for is by how much it is more, and never less.
+        added_to: Path of a parameter that this one is added to, so that the sum is never less than that.
         per: ``"joint"`` for one number in all runs, ``"log"`` for one in each log, ``"unit"`` for one in each robot of
             a fleet, by `Log.unit`. A search finds one number for all; least squares then find one for each.
     """
@@ -92,7 +92,7 @@ class Parameter:
     start: float | None = None
     scale: str = LINEAR
     also: tuple[str, ...] = ()
-    above: str = ""
+    added_to: str = ""
     per: Literal["joint", "log", "unit"] = "joint"
 
     def __post_init__(self) -> None:
@@ -185,22 +185,22 @@ class Model:
         name: What to call it.
         actuator: The chain; numbers that are not free stay as they are.
         parameters: What is free.
-        times: Paths of numbers that grow with a setting of the log, such as the gain of a servo's firmware, and the
+        scaled_by: Paths of numbers that grow with a setting of the log, such as the gain of a servo's firmware, and the
             name of the setting. Free or not, they are those at the model's own ``settings``; in a log with twice the
             setting they are twice as large.
-        settings: The settings for which the numbers of the chain are, as far as ``times`` asks for them.
+        settings: The settings for which the numbers of the chain are, as far as ``scaled_by`` asks for them.
         links: Numbers of the link that the joint moves which are known, by path, such as ``link.mass``.
     """
 
     name: str
     actuator: ActuatorConfig
     parameters: tuple[Parameter, ...]
-    times: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    scaled_by: Mapping[str, str] = dataclasses.field(default_factory=dict)
     settings: Mapping[str, float] = dataclasses.field(default_factory=dict)
     links: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for path, name in self.times.items():
+        for path, name in self.scaled_by.items():
             place_of(self.actuator, path)
             setting_of(self.settings, name, path)
         paths = self.paths
@@ -208,7 +208,7 @@ class Model:
             if paths.count(path) > 1:
                 raise ParameterError(f"{self.name}: {path} is free twice")
         for parameter in self.parameters:
-            for path in (parameter.path, *parameter.also, *filter(None, [parameter.above])):
+            for path in (parameter.path, *parameter.also, *filter(None, [parameter.added_to])):
                 place_of(self.actuator, path)
 
     @property
@@ -225,7 +225,7 @@ class Model:
         """Return the factors of numbers in a log with these settings, by path."""
         return {
             path: setting_of(settings, name, path) / setting_of(self.settings, name, path)
-            for path, name in self.times.items()
+            for path, name in self.scaled_by.items()
         }
 
     def values(self, candidates: np.ndarray, runs: Sequence[Log]) -> dict[str, np.ndarray]:
@@ -238,9 +238,9 @@ class Model:
         candidates = np.asarray(candidates, float)
         shape = (len(candidates), len(runs))
         by_path = self._by_path(candidates if candidates.ndim == 3 else candidates[:, None])
-        factors = [self.factors(run.settings) for run in runs] if self.times else []
+        factors = [self.factors(run.settings) for run in runs] if self.scaled_by else []
         values = {path: np.array(np.broadcast_to(own, shape)) for path, own in by_path.items()}
-        for path in self.times:
+        for path in self.scaled_by:
             values[path] *= [own[path] for own in factors]
         return values
 
@@ -251,13 +251,13 @@ class Model:
         """
         own = {p.path: candidates[..., i] for i, p in enumerate(self.parameters)}
         shape = candidates.shape[:-1]
-        values = {path: np.full(shape, value_at(self.actuator, path)) for path in self.times}
+        values = {path: np.full(shape, value_at(self.actuator, path)) for path in self.scaled_by}
         values |= {path: np.full(shape, value) for path, value in self.links.items()}
         for parameter in self.parameters:
             value = own[parameter.path]
-            if parameter.above:
-                base = own.get(parameter.above)
-                value = value + (value_at(self.actuator, parameter.above) or 0.0 if base is None else base)
+            if parameter.added_to:
+                base = own.get(parameter.added_to)
+                value = value + (value_at(self.actuator, parameter.added_to) or 0.0 if base is None else base)
             values |= dict.fromkeys((parameter.path, *parameter.also), value)
         return values
 
@@ -333,5 +333,5 @@ def _freed(model: Model, path: str, ends: tuple[float, float] | None) -> Paramet
     low, high = ends
     scale = LOG if low > 0.0 and high / low > 10.0 else LINEAR
     start = value if value is not None and low <= value <= high else None
-    also, above = (known.also, known.above) if known is not None else ((), "")
-    return Parameter(path, low, high, start if not above else None, scale, also, above)
+    also, added_to = (known.also, known.added_to) if known is not None else ((), "")
+    return Parameter(path, low, high, start if not added_to else None, scale, also, added_to)

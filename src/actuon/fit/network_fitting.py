@@ -183,7 +183,7 @@ class NetworkResult:
             error=self.applied.mean,
             logs=tuple(sorted(log_names(self.applied.logs).values())),
             seed=self.seed,
-            scaled={self.joint: Scaled(model.times, model.settings)} if model.times else {},
+            scaled={self.joint: Scaled(model.scaled_by, model.settings)} if model.scaled_by else {},
             warnings=self.warnings,
         )
         save_actuators(yaml, [ActuatorEntry(self.joint, (self.joint,), model.actuator)], fit=origin.to_yaml())

@@ -495,7 +495,7 @@ def _sentence(parameters: Sequence[Parameter], direction: np.ndarray) -> str:
         return f"{parameters[part[0]].path} is not identifiable from these logs; fix it, or record motion that shows it"
     paths = [parameters[i].path for i in part]
     advice = _ADVICE.get(frozenset(paths))
-    if len(part) == 2 and all(parameters[i].scale == LOG and not parameters[i].above for i in part):
+    if len(part) == 2 and all(parameters[i].scale == LOG and not parameters[i].added_to for i in part):
         share = direction[part[1]] / direction[part[0]]
         power = 1.0 / abs(share)
         shown = "" if abs(power - 1.0) < 0.2 else f"^{power:.2g}"

@@ -205,7 +205,7 @@ class FitResult:
             logs=tuple(sorted(log_names(run.path for run in self.runs).values())),
             seed=self.seed,
             found={joint.name: joint_of(joint.name, [self]) for joint in self.joints},
-            scaled={j.name: Scaled(j.model.times, j.model.settings) for j in self.joints if j.model.times},
+            scaled={j.name: Scaled(j.model.scaled_by, j.model.settings) for j in self.joints if j.model.scaled_by},
             links={joint.name: joint.links for joint in self.joints if joint.links},
             encoder_offsets=dict(named_offsets(self.encoder_offsets)),
             verdict={verdict.joint: {"level": verdict.level, "text": verdict.sentence()} for verdict in self.verdicts},

@@ -178,7 +178,7 @@ def _of_model(model: Model) -> dict[str, Any]:
     for p in model.parameters:
         found[f"range of {p.path}"] = f"{p.low!r} to {p.high!r}, {p.scale}"
         found |= {f"{p.path} is shared by": ", ".join(p.also)} if p.also else {}
-        found |= {f"{p.path} is above": p.above} if p.above else {}
+        found |= {f"{p.path} is above": p.added_to} if p.added_to else {}
     free = {path for p in model.parameters for path in (p.path, *p.also)}
     for names, part in zip(stage_names(chain.stages), chain.stages, strict=True):
         kind = part_kind(part)
@@ -188,7 +188,7 @@ def _of_model(model: Model) -> dict[str, Any]:
             for name, value in _of_part(part).items()
             if free.isdisjoint(f"{own}.{name}" for own in names)
         }
-    found |= {f"{path} grows with": name for path, name in model.times.items()}
+    found |= {f"{path} grows with": name for path, name in model.scaled_by.items()}
     found |= {f"{name} of the model": value for name, value in model.settings.items()}
     return found | {path: value for path, value in model.links.items() if path not in free}
 

@@ -229,7 +229,7 @@ def _stribeck(model: Model, facts: JointFacts) -> Model:
     effort, speed = facts.scales.effort, max(facts.scales.speed, _STILL)
     return _with_friction(
         model,
-        _friction("static", 1e-4 * effort, effort, 0.03 * effort, above="friction.dynamic"),
+        _friction("static", 1e-4 * effort, effort, 0.03 * effort, added_to="friction.dynamic"),
         _friction("stribeck_velocity", 1e-3 * speed, speed, 0.05 * speed),
         _friction("stribeck_exponent", 0.3, 6.0, 1.0),
     )
@@ -421,9 +421,9 @@ def _with(
     return dataclasses.replace(model, actuator=chain, parameters=(*model.parameters, *parameters))
 
 
-def _friction(name: str, low: float, high: float, start: float, *, also: str = "", above: str = "") -> Parameter:
+def _friction(name: str, low: float, high: float, start: float, *, also: str = "", added_to: str = "") -> Parameter:
     others = (f"friction.{also}",) if also else ()
-    return Parameter(f"friction.{name}", low, high, start, LOG, others, above)
+    return Parameter(f"friction.{name}", low, high, start, LOG, others, added_to)
 
 
 def _friction_of(model: Model) -> FrictionEffectConfig | None:
@@ -438,7 +438,7 @@ def _with_friction(model: Model, *parameters: Parameter) -> Model:
     values: dict[str, float] = {}
     for parameter in parameters:
         assert parameter.start is not None  # `Parameter` has put one in
-        base = value_at(actuator, parameter.above) if parameter.above else 0.0
+        base = value_at(actuator, parameter.added_to) if parameter.added_to else 0.0
         values |= dict.fromkeys((parameter.path, *parameter.also), parameter.start + (base or 0.0))
     return _with(model, *parameters, actuator=actuator, values=values)
 

@@ -125,8 +125,8 @@ class Trials:
         models, values = [], []
         for model, own, paths in zip(self.models, self.values, shared, strict=True):
             actuator = with_values(model.actuator, {path: float(own[path][0, 0]) for path in paths})
-            times = {path: name for path, name in model.times.items() if path not in paths}
-            models.append(dataclasses.replace(model, actuator=actuator, times=times))
+            times = {path: name for path, name in model.scaled_by.items() if path not in paths}
+            models.append(dataclasses.replace(model, actuator=actuator, scaled_by=times))
             values.append({path: numbers for path, numbers in own.items() if path not in paths})
         return dataclasses.replace(self, models=tuple(models), values=tuple(values))
 
@@ -134,7 +134,7 @@ class Trials:
 def _shared_paths(model: Model) -> list[str]:
     """Return paths of numbers that grow with a setting, of which a component has one for all DOFs."""
     found = []
-    for path in model.times:
+    for path in model.scaled_by:
         place = place_of(model.actuator, path)
         stage = model.actuator.stages[place.stage]
         if isinstance(stage, Config) and place.name in stage.component.SHARED_PARAMS:
