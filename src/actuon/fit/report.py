@@ -28,7 +28,7 @@ from ..charts import (
 )
 from ..files import replacing
 from ..logs import Log
-from .excitation import Excitation, Limits
+from .excite import Excitation, Limits
 from .log_names import log_names
 from .model import place_of
 from .plants.plant import Plant
