@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Which motion of a joint to record next: the one that narrows the intervals of its parameters most.
+r"""Motions to record next: those that narrow the intervals of a joint's parameters most.
 
 A motion with the Jacobian :math:`J` of its positions by the parameters, as shares of their ranges, adds
 :math:`J^\top J / \sigma^2` to the information on them. The search maximises the determinant of the sum, which minimises

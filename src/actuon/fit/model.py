@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..logs import Log
 
 OUTSIDE = -1
-"""In the place of a stage: beside the chain."""
+"""Place of a parameter that is of no stage."""
 LINK = "link"
 ZERO = "log.zero"
 """Path of what an encoder shows more than the position, in a log."""
@@ -57,7 +57,7 @@ class LogConfig(Config):
 
 
 _BESIDE: dict[str, type[Config]] = {LINK: LinkConfig, "log": LogConfig}
-"""What a path may lead to beside the chain, by its first part."""
+"""Configs outside of the chain, by the first part of a path."""
 
 
 def is_of_link(path: str) -> bool:
@@ -72,13 +72,13 @@ def is_outside(path: str) -> bool:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter that a fit determines.
+    """A free parameter of a fit.
 
     Args:
-        path: Which one: ``friction.viscous``.
+        path: Path of the number: ``friction.viscous``.
         low: Smallest value.
         high: Largest value.
-        start: Where to begin. Default: the middle, on its scale.
+        start: Start value. Default: the middle of the range on its scale.
         scale: ``"linear"``, or ``"log"`` for numbers > 0 of which the order of magnitude is looked for.
         also: Paths of others that get the same value.
         added_to: Path of a parameter that this one is added to, so that the sum is never less than that.
@@ -182,9 +182,9 @@ class Model:
     """A chain with free parameters.
 
     Args:
-        name: What to call it.
+        name: Name of the model.
         actuator: The chain; numbers that are not free stay as they are.
-        parameters: What is free.
+        parameters: Free parameters.
         scaled_by: Paths of numbers that grow with a setting of the log, such as the gain of a servo's firmware, and the
             name of the setting. Free or not, they are those at the model's own ``settings``; in a log with twice the
             setting they are twice as large.
@@ -218,7 +218,7 @@ class Model:
 
     @property
     def start(self) -> np.ndarray:
-        """Where to begin, shape (P,)."""
+        """Start values, shape (P,)."""
         return np.array([parameter.start for parameter in self.parameters], dtype=float)
 
     def factors(self, settings: Mapping[str, Any]) -> dict[str, float]:

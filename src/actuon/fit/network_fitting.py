@@ -120,7 +120,7 @@ class Trained:
 
     @property
     def parameters(self) -> int:
-        """How many numbers were found."""
+        """Number of trained values."""
         return sum(array.size for array in self.weights.values()) + 5
 
 
@@ -144,7 +144,7 @@ class NetworkResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before using the network."""
+        """Reasons to doubt the network, in sentences."""
         return tuple(self._warnings())
 
     def _warnings(self) -> Iterator[str]:
@@ -190,7 +190,7 @@ class NetworkResult:
         return yaml
 
     def as_dict(self) -> dict[str, Any]:
-        """All numbers, as JSON can hold them; errors in mrad."""
+        """Return all numbers, as JSON can hold them; errors in mrad."""
         return {
             "network": self.trained.kind,
             "joint": self.joint,
@@ -332,7 +332,7 @@ def save_trained(trained: Trained, path: Path) -> None:
 
 
 def network_model(trained: Trained, path: Path, setting: str, gain: float) -> Model:
-    """The chain with a network whose file is there, and with what was found beside it."""
+    """Return the chain with a network from its file, and with the parameters that were found with it."""
     rubbing = {"load_motor": trained.load, "load_external": trained.load}
     actuator = ActuatorConfig(
         NeuralControlConfig(str(path), pos_scale=trained.pos_scale if setting else None),
@@ -345,7 +345,7 @@ def network_model(trained: Trained, path: Path, setting: str, gain: float) -> Mo
 
 
 def _applied(plant: Plant, trained: Trained, setting: str, gain: float) -> Applied:
-    """The network in the runs of a plant, as its file would be."""
+    """Replay the network, as its file has it, in the runs of a plant."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.safetensors"
         save_trained(trained, path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network controllers in a replay: gains of logs that they share among all DOFs, and inputs they have not seen."""
+"""Network controllers in a replay: their time step, and inputs outside of the range of their training."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _is_outside(simulated: Log, factor: float, ranges: dict[str, tuple[float, fl
 
 
 def network_step(path: PathLike, allow_unsafe_torch_checkpoints: bool = False) -> float | None:
-    """The time step [s] at which the networks of an actuator file are to be simulated; None where they do not say.
+    """Return the time step [s] at which the networks of an actuator file run; None if they do not state it.
 
     Args:
         path: An ``actuon.yaml``.

@@ -36,7 +36,7 @@ _ITERATIONS = {"mlp": (200, 130, 95), "lstm": (140, 90, 70), "gru": (140, 90, 70
 _REGRESSION = 200
 """Steps in which the network learns efforts."""
 _LAGS = (0.0, 0.004, 0.008, 0.016, 0.032)
-"""How far back an MLP sees [s]."""
+"""Ages of the inputs of an MLP [s]."""
 _BURN_IN = 0.12
 """Time [s] over which a recurrent network sees what was measured before a window."""
 _RATE = 3e-3

@@ -40,11 +40,11 @@ which on it counts as not determined."""
 _DIVERGED = 1e3
 """Residual [rad] of a simulation that diverged."""
 _AS_GOOD = 1.01
-"""By which factor a mean absolute error may be larger that counts as the same."""
+"""Largest factor between two mean absolute errors that count as equal."""
 _LEAST_ABSOLUTE = math.sqrt(0.5 * math.pi)
 """Standard error of least absolute errors compared with that of least squares, in normal noise."""
 _TOGETHER = 5
-"""How many times as many steps least squares take for all joints together."""
+"""Factor on the steps of least squares for all joints together."""
 _ZERO_STEPS = 12
 """Most steps of least squares for numbers of single logs."""
 _TAKES_PART = 0.3
@@ -114,7 +114,7 @@ class Unknowns:
 
     @property
     def start(self) -> np.ndarray:
-        """Where to begin, shape (N,): the given values."""
+        """Shares of the given values, shape (N,)."""
         shares = [c.parameter.to_unit(self._values[c.joint][np.argmax(c.runs), c.index]) for c in self.columns]
         return np.clip(np.array(shares, float), 0.0, 1.0)
 
@@ -142,15 +142,15 @@ class Problem:
 
     Args:
         plant: What the actuators move.
-        unknowns: What is looked for.
-        joints: Whose residuals count. Default: of all.
+        unknowns: The unknowns.
+        joints: Joints whose residuals count. Default: all.
     """
 
     def __init__(self, plant: Plant, unknowns: Unknowns, joints: Sequence[int] | None = None):
         self.plant, self.unknowns = plant, unknowns
         self._joints = list(range(len(plant.joints)) if joints is None else joints)
         self.lengths: list[int] = [len(run) for run in plant.runs for _ in self._joints]
-        """How many residuals belong together, those of one joint in one run."""
+        """Numbers of residuals of each joint in each run."""
         self._last: tuple[bytes, np.ndarray, np.ndarray] | None = None
 
     def residuals(self, shares: np.ndarray) -> np.ndarray:
@@ -237,7 +237,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Refined:
-    """The end of least squares."""
+    """Result of least squares."""
 
     models: tuple[Model, ...]
     """One for each joint, with the plant's own parameters of single logs."""
@@ -259,7 +259,7 @@ def refine(
     Args:
         plant: What the actuators move.
         models: One for each joint.
-        values: Where to begin, for each joint, shape (P,).
+        values: Start values for each joint, shape (P,).
         joint: Which one to improve; the others stay.
         steps: Most steps.
     """
@@ -301,7 +301,7 @@ def refine_all(
     Args:
         plant: What the actuators move.
         models: One for each joint.
-        values: Where to begin, for each joint, shape (P,).
+        values: Start values for each joint, shape (P,).
         steps: Most steps.
         workers: What runs the least squares of single joints. Default: this process.
         progress: Called with how far they are.

@@ -34,7 +34,7 @@ _MOST_WINDOWS = 40
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How long and how wide to search.
+    """Options of a search.
 
     Args:
         seed: Seed of the random numbers.
@@ -57,7 +57,7 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search has found, for each joint."""
+    """Result of a search."""
 
     values: list[np.ndarray]
     """Values of the free parameters, shape (P,)."""
@@ -79,8 +79,8 @@ class SearchTask:
     Args:
         plant: What the actuators move. All its joints are one vector.
         models: One for each joint.
-        options: How long and how wide, and the seed.
-        begin: Where to begin, as values for each joint, shape (P,).
+        options: Options of the search, with its seed.
+        begin: Start values for each joint, shape (P,).
         resume: File to go on from, and to keep what is found in.
     """
 
@@ -101,7 +101,7 @@ class CmaSearch:
     """A search that goes on for one generation with each `step`.
 
     Args:
-        task: What to search for.
+        task: The task.
     """
 
     def __init__(self, task: SearchTask):
@@ -206,7 +206,7 @@ class Search:
     Args:
         plant: What the actuators move.
         models: One for each joint.
-        options: How long and how wide, and the seed.
+        options: Options of the search, with its seed.
         title: What to call it.
         resume: File to go on from, and to keep what is found in; joints and further starts have their own beside it.
     """

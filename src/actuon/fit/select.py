@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of several models to take: by their errors on runs that they were not fitted to, the simpler within the noise.
+"""Selection of a model by held-out errors: the simplest whose error is within the noise of the least.
 
 Runs are held out group by group: all with one value of a setting that varies, such as the gain, or one log at a time.
 """
@@ -41,17 +41,17 @@ class Compared:
 
     name: str
     parameters: int
-    """How many were free, over all joints."""
+    """Number of free parameters of all joints."""
     train: float
     """Mean absolute error [rad] in the runs that it was fitted to."""
     held_out: float
-    """The same in the others."""
+    """Mean absolute error [rad] in held-out runs."""
     by_group: dict[str, float]
-    """The same for each group [rad]."""
+    """Mean absolute error of each held-out group [rad]."""
     by_run: np.ndarray
     """Held-out errors [rad], shape (R, J)."""
     values: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
-    """What was found without each group, for each joint, shape (P,)."""
+    """Values found without each group, for each joint, shape (P,)."""
     chosen: bool = False
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What actuators move in a fit: a joint with a known load, or a whole robot."""
+"""Plants of fits: a joint with a known load, or a whole robot."""

@@ -23,19 +23,19 @@ from .plant import Scales
 from .runs import Run
 
 _LEAST = 1e-9
-"""Inertia [kg·m²] beside that of the table, which must be above zero."""
+"""Inertia [kg·m²] added to that of the table, which must be above zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class LoadsAlong:
-    """What one joint has to move at each sample of a log, shape (T,)."""
+    """Inertia and loads of one joint at each sample of a log, shape (T,)."""
 
     inertia: np.ndarray
     """Without that of its motor [kg·m² or kg]."""
     load: np.ndarray
-    """What gravity and speeds do to it [N·m or N]."""
+    """Effort of gravity and of Coriolis forces [N·m or N]."""
     push: np.ndarray
-    """What the accelerations of other joints do to it [N·m or N]."""
+    """Effort of the accelerations of other joints [N·m or N]."""
 
 
 class JointAlone(LoadedPlant):
@@ -44,10 +44,10 @@ class JointAlone(LoadedPlant):
     Args:
         joint: Its name, and which one of the runs' it is.
         runs: The runs, with all joints.
-        loads: What it moves in the whole log of each run.
-        scales: How large things are at it.
+        loads: Its loads in the whole log of each run.
+        scales: Scales of the joint.
         armature: That of the robot's file, where the chain brings none [kg·m² or kg].
-        facts: What the robot is, for a search file.
+        facts: Facts on the robot for a search file.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ _STILL = 1e-3
 
 @dataclass(frozen=True)
 class Load:
-    """What hangs at the joint, and stands still where the joint is at 0.
+    """Load of a joint, at rest where the joint is at 0.
 
     Args:
         inertia: About the joint [kg·m²].

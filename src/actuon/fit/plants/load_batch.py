@@ -35,7 +35,7 @@ TRIALS_PER_THREAD = 256
 
 @dataclass(frozen=True)
 class LoadedRuns:
-    """R runs of one joint, and what it moves in each."""
+    """R runs of one joint, with its load in each."""
 
     tables: Sequence[np.ndarray]
     """`COLUMNS` of each run, shape (steps, columns)."""
@@ -46,14 +46,14 @@ class LoadedRuns:
     gravities: np.ndarray
     """Of the loads [N·m], shape (R,)."""
     armature: float = 0.0
-    """Of the joint where the chain brings none [kg·m²]."""
+    """Armature of the joint if the chain has none [kg·m²]."""
 
 
 class LoadedPlant(Plant):
     """Base of plants of one joint whose load is known at each step: their trials are DOFs of one kernel."""
 
     def _set_loads(self, on_grid: Sequence[Run], loaded: LoadedRuns, device: wp.Device) -> None:
-        """Set the runs on the steps of the simulation, and what the joint moves in them."""
+        """Set the runs on the steps of the simulation, and the loads in them."""
         self._on_grid, self._loaded, self._device = tuple(on_grid), loaded, device
         self._batches: list[LoadBatch] = []
 
@@ -254,7 +254,7 @@ def _is_plain(part: Any, free: set[str], besides: Sequence[str]) -> bool:
 
 
 def _armature(chain: Sequence[Component]) -> np.ndarray | float:
-    """What the stages bring of inertia at the joint [kg·m²], shape (N,)."""
+    """Return the inertia of the stages at the joint [kg·m²], shape (N,)."""
     total: Any = 0.0
     ratio: Any = 1.0
     for stage in chain:

@@ -30,7 +30,7 @@ Signal = Literal["position", "effort"]
 
 @dataclass(frozen=True)
 class Scales:
-    """How large things are at a joint.
+    """Orders of magnitude at a joint.
 
     Args:
         effort: Largest effort [N·m or N] that its motion and its load take.
@@ -79,13 +79,13 @@ class Trials:
 
     @property
     def zeros(self) -> np.ndarray:
-        """What encoders show more than the position by `ZERO` [rad or m], shape (C, R, J)."""
+        """Offsets of encoders by `ZERO` [rad or m], shape (C, R, J)."""
         none = np.zeros(self.shape[:2])
         return np.stack([own.get(ZERO, none) for own in self.values], axis=-1)
 
     @property
     def biases(self) -> np.ndarray:
-        """What encoders of the chains show more than the position [rad or m], float32 of shape (C, R, J)."""
+        """Biases of encoders in the chains [rad or m], float32 of shape (C, R, J)."""
         found = np.zeros(self.shape, np.float32)
         for joint, (model, own) in enumerate(zip(self.models, self.values, strict=True)):
             places = {(place.stage, place.name): path for path in own for place in [place_of(model.actuator, path)]}
@@ -162,7 +162,7 @@ class Parts:
 
 
 class Plant(ABC):
-    """What actuators move in a fit. A plant of your own has `simulate`, `scales` and `replace`.
+    """Base of the mechanisms that actuators move in a fit. One of your own has `simulate`, `scales` and `replace`.
 
     Answers of the other methods are those of a single joint; plants override what is different. A plant does not know
     how candidates are found.
@@ -175,11 +175,11 @@ class Plant(ABC):
     dt: float
     """Time step of the simulation [s]."""
     findings: tuple[Finding, ...] = ()
-    """What was noticed and changed, in sentences."""
+    """Findings on the robot, in sentences."""
     usual_model: str | None = None
-    """Name of the model that is fitted where none is named. None: one that suits the logs."""
+    """Name of the default model. None: one that suits the logs."""
     loads: tuple[Load, ...] | None = None
-    """What hangs at the one joint in each run, where that is known."""
+    """Load of the one joint in each run, if it is known."""
     log_parameters: tuple[Parameter, ...] = ()
     """Free numbers of each joint beside those of its model, such as where its encoder shows zero in each log."""
 
@@ -198,7 +198,7 @@ class Plant(ABC):
 
     @abstractmethod
     def scales(self) -> list[Scales]:
-        """Return how large efforts, speeds and inertias are at each joint, from which presets take their ranges."""
+        """Return the scales of each joint, which the ranges of models follow from."""
 
     @abstractmethod
     def replace(self, *, runs: Sequence[int] | None = None, dt: float | None = None) -> Self:
@@ -271,5 +271,5 @@ class Plant(ABC):
         return Parts.by_name([names[log] for log in logs])
 
     def facts(self) -> Mapping[str, Any]:
-        """Return what errors depend on beside runs and models, by name: numbers and text that a search file keeps."""
+        """Return what errors depend on besides runs and models, by name: numbers and text that a search file keeps."""
         return {"plant": type(self).__qualname__, "time step [s]": self.dt}

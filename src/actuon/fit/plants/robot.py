@@ -21,17 +21,17 @@ from .robot_model import RobotModel
 from .runs import Run, usual_step
 
 MOST_ZERO = 0.3
-"""How far the zero of an encoder may be off [rad or m]."""
+"""Largest offset of an encoder [rad or m]."""
 _USUAL = "m3+limit"
 _DAMPING, _ARMATURE = "controller.kd", "transmission.reflected_inertia"
 _AROUND = 10.0
-"""By what factor an armature may be more or less than that of the robot's file."""
+"""Largest factor between an armature and that of the robot's file."""
 _STEPS = (0.001, 0.002, 0.0025, 0.004, 0.005)
 """Time steps to choose from [s]."""
 _SMOOTHED = 0.1
 """Width [s] of the filter that differentiates positions."""
 _STILL = 1e-3
-"""What a joint moves at least [rad or m]."""
+"""Least range of a joint that moves [rad or m]."""
 
 
 class RobotPlant(Plant):

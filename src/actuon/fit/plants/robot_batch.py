@@ -32,7 +32,7 @@ _FAST = 1e4
 
 @dataclass(frozen=True)
 class _Writer:
-    """Where the numbers of one joint at one path go."""
+    """Destination of the numbers of one joint at one path."""
 
     joint: int
     path: str
@@ -116,7 +116,7 @@ class RobotBatch:
         self._plan()
 
     def _plan(self) -> None:
-        """Say for each step and slot which run is on, and which row of the inputs is the one of this step."""
+        """Set for each step and slot the run, and its row of the inputs."""
         runs, slots = self._runs, self._slots
         steps = max(sum(runs[r].steps for r in own) for own in slots)
         joints = len(self._columns)
@@ -251,25 +251,25 @@ class RobotBatch:
                 end(slot, run, is_dead[: self._trials].reshape(shape[:2])[slot])
 
     def _inputs(self, table: np.ndarray, step: int, less: np.ndarray | float = 0.0) -> np.ndarray:
-        """What goes in at a step, delayed as in each trial, in the order of the robot's DOFs, shape (N, D)."""
+        """Return the inputs of a step, delayed as in each trial, in the order of the robot's DOFs, shape (N, D)."""
         near = self._rows[step][:, None, None] - self._late
         values = table[near, self._joint] + self._share * (table[near - 1, self._joint] - table[near, self._joint])
         return self._by_env(values - less)
 
     def _by_env(self, values: np.ndarray) -> np.ndarray:
-        """Values of shape (S, C, J) for all environments, in the order of the robot's DOFs, shape (N, D)."""
+        """Return values of shape (S, C, J) for all environments, in the order of the robot's DOFs, shape (N, D)."""
         rows = values.reshape(self._trials, -1)[:, self._order]
         spare = self._simulation.num_envs - self._trials
         return np.concatenate([rows, np.repeat(rows[-1:], spare, axis=0)]) if spare else rows
 
     def _envs(self, slot: int) -> np.ndarray:
-        """Environments of a slot, with the spare ones at the end of the last."""
+        """Return the environments of a slot; the last has the spare ones at its end."""
         is_last = slot == len(self._slots) - 1
         end = self._simulation.num_envs if is_last else (slot + 1) * self.candidates
         return np.arange(slot * self.candidates, end)
 
     def _set_values(self, slot: int, run: int, values: Sequence[Mapping[str, np.ndarray]]) -> bool:
-        """Give a slot the numbers of a run. Returns whether any of them is another than before."""
+        """Write the numbers of a run to a slot. Returns whether any has changed."""
         envs = self._envs(slot)
         of = np.arange(len(envs)) % self.candidates
         is_changed = False
@@ -287,7 +287,7 @@ class RobotBatch:
         return is_changed
 
     def _write(self) -> None:
-        """Put the numbers of the table into actuators and engine."""
+        """Write the numbers of the table to actuators and engine."""
         for writer in self._writers:
             writer.write(self._table[writer.joint][writer.path])
         self._write_inertia()
@@ -303,14 +303,14 @@ class RobotBatch:
             self._simulation.engine.properties.set(at, armature=wanted[:, columns])
 
     def _write_links(self) -> None:
-        """Put in what trials say of the links that joints move."""
+        """Write the numbers of links to the engine."""
         for link, own in zip(self._robot.links, self._table, strict=True):
             named = {path.partition(".")[2]: numbers for path, numbers in own.items() if is_of_link(path)}
             if named:
                 self._simulation.engine.bodies.set_inertials(self._articulation.at, link, named)
 
     def _begin(self, begins: Sequence[tuple[int, int]], inputs: _Inputs, is_dead: np.ndarray) -> None:
-        """Put slots at the start of runs, with the numbers of all trials there."""
+        """Reset slots to the start of runs, with the numbers of all trials there."""
         is_changed = [self._set_values(slot, run, inputs.values) for slot, run in begins]
         if any(is_changed):
             self._write()
@@ -365,7 +365,7 @@ def _packed(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def split_delay(config: ActuatorConfig) -> tuple[ActuatorConfig, float | None]:
-    """A chain without its delay [s], where that is one that inputs can be looked up for; else as it is, and None."""
+    """Return a chain without its delay, and that delay [s] if inputs can be looked up for it, otherwise None."""
     for part in config.stages:
         if isinstance(part, InterpolatedDelayConfig) and part == InterpolatedDelayConfig(part.delay):
             others = [other for other in config.stages if other is not part]
@@ -374,14 +374,14 @@ def split_delay(config: ActuatorConfig) -> tuple[ActuatorConfig, float | None]:
 
 
 def _switched(config: ActuatorConfig) -> ActuatorConfig:
-    """A chain whose motor gives no effort while it is switched off."""
+    """Return a chain whose motor has no effort while it is switched off."""
     at = next((i + 1 for i, part in enumerate(config.stages) if part_kind(part) is ComponentKind.CONTROLLER), 0)
     return config.with_stages([*config.stages[:at], MotorSwitchConfig(), *config.stages[at:]])
 
 
 @contextlib.contextmanager
 def _silent(name: str) -> Iterator[None]:
-    """Without the warnings of a logger: that a fit replaces what the robot's file says is its purpose."""
+    """Silence a logger: a fit replaces values of the robot's file on purpose."""
     logger = logging.getLogger(name)
     refuse = logging.Filter()
     refuse.filter = lambda record: False  # type: ignore[method-assign]

@@ -79,7 +79,7 @@ class Run:
         velocities = _velocities(whole, int(np.searchsorted(whole.time, log.time[0])))
         if is_held:
             logged = (joint.velocity for joint in log.joints)
-            velocities = [v if own is None else own[0] for v, own in zip(velocities, logged, strict=True)]
+            velocities = np.array([v if own is None else own[0] for v, own in zip(velocities, logged, strict=True)])
         start = np.stack([first, velocities])
         return cls(log, whole, dt, command, efforts, _enabled(whole, at), position, weight, start, past)
 
