@@ -133,8 +133,8 @@ def build_model(name: str, facts: JointFacts) -> Model:
     chosen: set[str] = set()
     for number, part in enumerate(name.split("+")):
         if part not in PRESETS and part not in TERMS:
-            known, what = (TERMS, "terms") if number else (PRESETS, "models")
-            raise ParameterError(f"model: got {name!r}; {listed(part, known, what)}")
+            got, known, what = (f"+{part}", TERMS, "terms") if number else (part, PRESETS, "models")
+            raise ParameterError(f"model: got '{got}'; {listed(part, known, what)}")
         chosen.update(PRESETS.get(part, (part,)))
     setting = facts.gain_setting
     times = {"controller.kp": setting} if setting else {}
