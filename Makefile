@@ -3,13 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 PYTEST := -m pytest -n 2 --dist worksteal
-ELSEWHERE := $(addprefix --ignore tests/,demo kernel/test_optimisation.py package/test_wheel.py plot studio/test_page.py)
+ELSEWHERE := $(addprefix --ignore tests/,demo kernel/test_optimisation.py package/test_wheel.py plot simulators studio/test_page.py)
 WITH_MUJOCO := $(addprefix tests/,attach cli docs fit gym inspect robot_files sim stability studio actuator/test_control_every.py \
   actuator/test_state_files.py components/test_delay_time.py components/test_one_file.py package/test_assets.py)
 
 MINUTES ?= 10
 
-.PHONY: demo test test-levels test-demo test-page test-wheel test-ray test-mjlab test-mujoco4 test-latest fuzz lint docs bench figures accuracy \
+.PHONY: demo test test-levels test-demo test-page test-wheel test-ray test-mjlab test-simulators test-mujoco4 test-latest fuzz lint docs bench figures accuracy \
         golden golden-check constraints format clean check-python
 
 demo: .venv/.demo
@@ -38,6 +38,9 @@ test-ray: .venv/.dev .venv/.ray
 test-mjlab: .venv-mjlab/.installed
 	.venv-mjlab/bin/python -m pytest -W ignore::DeprecationWarning \
 	  tests/attach/mjlab tests/docs/test_pages.py tests/package/test_signatures.py -k mjlab
+
+test-simulators: .venv-simulators/.installed
+	.venv-simulators/bin/python -m pytest tests/simulators
 
 test-mujoco4: .venv-mujoco4/.installed
 	.venv-mujoco4/bin/python $(PYTEST) $(ELSEWHERE) -m 'not optimised' $(WITH_MUJOCO)
@@ -88,6 +91,8 @@ constraints: check-python
 	$(PYTHON) scripts/constraints.py write constraints-mujoco4.txt --editable '.[test]' torch==2.13.0 mujoco~=4.0.0
 	$(PYTHON) scripts/constraints.py write constraints-mjlab.txt torch==2.13.0 mjlab~=1.6.0 \
 	  --editable '.[yaml]' pytest hypothesis
+	$(PYTHON) scripts/constraints.py write constraints-simulators.txt pybullet drake sapien \
+	  --editable '.[mujoco]' pytest hypothesis
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .
@@ -118,4 +123,9 @@ check-python:
 	$(PYTHON) -m venv .venv-mjlab
 	.venv-mjlab/bin/python $(PIP) -c constraints-mjlab.txt torch
 	.venv-mjlab/bin/python $(PIP) -c constraints-mjlab.txt torch mjlab --editable '.[yaml]' pytest hypothesis
+	touch $@
+
+.venv-simulators/.installed: pyproject.toml constraints-simulators.txt | check-python
+	$(PYTHON) -m venv .venv-simulators
+	.venv-simulators/bin/python $(PIP) -c constraints-simulators.txt pybullet drake sapien --editable '.[mujoco]' pytest hypothesis
 	touch $@
