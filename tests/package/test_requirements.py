@@ -20,6 +20,7 @@ FILES = {
     "constraints.txt": ("dev", "docs", "ray"),
     "constraints-mujoco4.txt": ("test",),
     "constraints-mjlab.txt": ("yaml",),
+    "constraints-simulators.txt": ("mujoco",),
 }
 """Extras that are installed with each file."""
 
@@ -72,7 +73,7 @@ def test_ranges_end_with_the_version_that_was_tried():
 
 
 def test_engines_are_those_that_are_supported():
-    main, four, mjlab = (pinned(name) for name in FILES)
+    main, four, mjlab, _ = (pinned(name) for name in FILES)
     assert (main["newton"].release[:2], main["mujoco"].release[:2]) == ((1, 8), (3, 17))
     assert four["mujoco"].release[0] == 4
     assert "newton" not in four
