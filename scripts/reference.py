@@ -7,16 +7,16 @@ import dataclasses
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import actuon
 from actuon.declare.registry import ComponentKind, Registered, by_schema
 from actuon.logs import FORMATS
+from actuon.motors.figures import FIGURES, SPELLINGS
 
-_MARK = re.compile(r"<!-- parameters: (\w+) -->\n(?:\|.*\n)*")
-_VOCABULARY = re.compile(r"<!-- vocabulary -->\n(?:\|.*\n)*")
-_TYPES = re.compile(r"<!-- types -->\n(?:\|.*\n)*")
-_LOG_FORMATS = re.compile(r"<!-- log formats -->\n(?:\|.*\n)*")
+_TABLE = re.compile(r"<!-- ([\w ]+)(?:: (\w+))? -->\n(?:\|.*\n)*")
+_PARAMETERS = re.compile(r"<!-- parameters: (\w+) -->")
 
 GROUP_STAGES = {
     "IdealPDActuatorCfg": ("ControllerPD", "ClampingMaxEffort"),
@@ -26,7 +26,7 @@ GROUP_STAGES = {
     "ActuatorNetMLPCfg": ("ControllerNeuralMLP", "ClampingDCMotor"),
     "ActuatorNetLSTMCfg": ("ControllerNeuralLSTM", "ClampingDCMotor"),
 }
-"""The components that the config of a group in `actuon.lab` becomes, in order."""
+"""The components that the config of an actuator group in `actuon.lab` becomes, in order."""
 
 
 def parameter_table(config: type[actuon.Config]) -> str:
@@ -43,7 +43,7 @@ def parameter_table(config: type[actuon.Config]) -> str:
 
 
 def vocabulary_table(docs: Path, page: Path) -> str:
-    """A Markdown table: what a component is called in Python, YAML, USD and `actuon.lab`, with links from ``page``."""
+    """A Markdown table: names of each component in Python, YAML, USD and `actuon.lab`, with links from ``page``."""
     lines = ["| component, its config | YAML | USD schema | group configs |", "|---|---|---|---|"]
     pages = _pages(docs, page)
     for entry in _registered():
@@ -76,12 +76,40 @@ def log_formats_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def values_table() -> str:
+    """A Markdown table: the values of data sheets, their units and sides."""
+    units: dict[str, list[str]] = {}
+    for name, spelling in SPELLINGS.items():
+        units.setdefault(spelling.figure, []).append(name)
+    sides = {"rotor_inertia": "motor", "reflected_inertia": "joint"}
+    lines = ["| value | unit | other units | at | |", "|---|---|---|---|---|"]
+    for name, figure in FIGURES.items():
+        others = ", ".join(f"`{other}`" for other in units[name] if other != name)
+        side = "by `at=`" if figure.kind else sides.get(name, "")
+        lines.append(f"| `{name}` | {figure.unit} | {others} | {side} | {figure.doc} |")
+    return "\n".join(lines) + "\n"
+
+
+def catalogue_table() -> str:
+    """A Markdown table: the motors of the catalogue, with their main values at the joint."""
+    heads = "name", "vendor", "robots", "peak torque [N·m]", "speed [rad/s]", "ratio"
+    lines = [f"| {' | '.join(heads)} |", "|---|---|---|--:|--:|--:|"]
+    for motor in map(actuon.find_motor, actuon.motor_names()):
+        values = motor.datasheet.at_joint
+        curve = values.get("driving_curve", ())
+        peak = max((torque for _, torque in curve), default=values.get("peak_torque", values.get("stall_torque")))
+        speed = max((speed for speed, _ in curve), default=values.get("no_load_speed", values.get("max_speed")))
+        numbers = ("" if value is None else f"{value:.3g}" for value in (peak, speed, values.get("gear_ratio")))
+        lines.append(f"| `{motor.name}` | {motor.vendor} | {', '.join(motor.robots)} | {' | '.join(numbers)} |")
+    return "\n".join(lines) + "\n"
+
+
 def _pages(docs: Path, linking: Path) -> dict[str, str]:
     """The page of each config, by its name, as ``linking`` links it."""
     pages = {
         name: Path(os.path.relpath(page, linking.parent)).as_posix()
         for page in sorted(docs.glob("motors/*.md"))
-        for name in _MARK.findall(page.read_text(encoding="utf-8"))
+        for name in _PARAMETERS.findall(page.read_text(encoding="utf-8"))
     }
     missing = [entry.config.__name__ for entry in _registered() if entry.config and entry.config.__name__ not in pages]
     if missing:
@@ -91,7 +119,7 @@ def _pages(docs: Path, linking: Path) -> dict[str, str]:
 
 
 def _registered() -> list[Registered]:
-    """Components that come with Actuon and that files may name, in the usual order of a chain."""
+    """Components that come with Actuon and that files may name, in the usual order of stages."""
     configs = (value for value in vars(actuon).values() if isinstance(value, type) and issubclass(value, actuon.Config))
     entries = [by_schema(config.schema) for config in configs if config.schema is not None]
     kinds = list(ComponentKind)
@@ -99,7 +127,7 @@ def _registered() -> list[Registered]:
 
 
 def _names(entry: Registered) -> list[str]:
-    """The classes that run a component's config: several where the content of a file picks one."""
+    """The classes that run a component's config: several if the content of a file picks one."""
     components: dict[str, type[actuon.Component]] = {
         name: cls for name, cls in vars(actuon).items() if isinstance(cls, type) and issubclass(cls, actuon.Component)
     }
@@ -112,19 +140,29 @@ def _names(entry: Registered) -> list[str]:
     return [name for name in own if classes[name] is not entry.component_class] or own
 
 
-def _with_tables(docs: Path, page: Path) -> str:
+def with_tables(docs: Path, page: Path) -> str:
     """Return the text of a page with its tables written anew."""
-    text = page.read_text(encoding="utf-8")
-    text = _MARK.sub(lambda m: f"<!-- parameters: {m[1]} -->\n{parameter_table(getattr(actuon, m[1]))}", text)
-    text = _VOCABULARY.sub(lambda _: f"<!-- vocabulary -->\n{vocabulary_table(docs, page)}", text)
-    text = _LOG_FORMATS.sub(lambda _: f"<!-- log formats -->\n{log_formats_table()}", text)
-    return _TYPES.sub(lambda _: f"<!-- types -->\n{types_table(docs, page)}", text)
+    tables: dict[str, Callable[[str], str]] = {
+        "parameters": lambda name: parameter_table(getattr(actuon, name)),
+        "vocabulary": lambda _: vocabulary_table(docs, page),
+        "types": lambda _: types_table(docs, page),
+        "log formats": lambda _: log_formats_table(),
+        "values": lambda _: values_table(),
+        "catalogue": lambda _: catalogue_table(),
+    }
+
+    def written(found: re.Match[str]) -> str:
+        kind, name = found[1], found[2]
+        mark = found[0].split("\n", 1)[0]
+        return f"{mark}\n{tables[kind](name)}" if kind in tables else found[0]
+
+    return _TABLE.sub(written, page.read_text(encoding="utf-8"))
 
 
 def main() -> None:
     docs = Path(sys.argv[1])
     for page in sorted(docs.rglob("*.md")):
-        written = _with_tables(docs, page)
+        written = with_tables(docs, page)
         if written != page.read_text(encoding="utf-8"):
             page.write_text(written, encoding="utf-8")
             print(f"wrote {page}")

@@ -19,7 +19,7 @@ import actuon
 from actuon import lab
 from scripts.llms import llms_text
 from scripts.measured import pages, with_measured
-from scripts.reference import GROUP_STAGES, parameter_table, types_table, vocabulary_table
+from scripts.reference import GROUP_STAGES, parameter_table, with_tables
 from tests.support.paths import ROOT
 
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
@@ -107,18 +107,9 @@ def test_the_map_for_language_models_links_every_page():
     assert sorted(links) == sorted(str(page.relative_to(DOCS).with_suffix(".html")) for page in DOCS.rglob("*.md"))
 
 
-def test_the_vocabulary_table_is_that_of_the_registry():
-    path = DOCS / "motors/index.md"
-    page = path.read_text()
-    table = page[page.index("<!-- vocabulary -->\n") :].removeprefix("<!-- vocabulary -->\n").split("\n\n")[0]
-    assert table + "\n" == vocabulary_table(DOCS, path), "run: python -m scripts.reference docs"
-
-
-def test_the_table_of_yaml_types_is_that_of_the_registry():
-    path = DOCS / "reference/yaml.md"
-    page = path.read_text()
-    table = page[page.index("<!-- types -->\n") :].removeprefix("<!-- types -->\n").split("\n\n")[0]
-    assert table + "\n" == types_table(DOCS, path), "run: python -m scripts.reference docs"
+def test_tables_are_those_of_the_declarations():
+    for page in sorted(DOCS.rglob("*.md")):
+        assert with_tables(DOCS, page) == page.read_text(), f"{page}; run: python -m scripts.reference docs"
 
 
 class Lstm(torch.nn.Module):
