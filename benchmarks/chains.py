@@ -35,8 +35,8 @@ THREADS: dict[str, Callable[[], AbstractContextManager[None]]] = {"one thread": 
 PEERS = (NewtonActuators, Copy)
 
 HEADER = (
-    "chain",
-    "lags",
+    "motor model",
+    "delays",
     "states",
     "in a loop, median µs",
     "best µs",
@@ -46,7 +46,7 @@ HEADER = (
     "faster than Newton",
     "÷ copying (of best)",
     "÷ in place",
-    "÷ equal lags",
+    "÷ equal delays",
 )
 
 

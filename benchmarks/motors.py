@@ -78,4 +78,4 @@ def measure_motors(seconds: float) -> list[Table]:
         for label, own in zip(labels, times, strict=True):
             rows.append((label, *own.cells(), f"{own.loop / times[1].loop:.2f}"))
     title = f"{grouped(DOFS)} DOFs, one thread, one launch each, in place."
-    return [Table(title, ("chain", *TIMES_HEADER, "÷ without gear and friction"), rows)]
+    return [Table(title, ("motor model", *TIMES_HEADER, "÷ without gear and friction"), rows)]

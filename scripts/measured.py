@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes measured tables and figures into the pages from ``docs/measured/*.json``: ``python -m scripts.measured``.
+"""Writes measured tables and numbers into the pages from ``docs/measured/*.json``: ``python -m scripts.measured``.
 
-A page names a table by ``<!-- table: NAME -->`` and a figure by ``<!-- figure: NAME -->text<!-- end -->``. Nothing that
+A page names a table by ``<!-- table: NAME -->`` and a number by ``<!-- figure: NAME -->text<!-- end -->``. Nothing that
 was measured is typed into a page, so that no two pages can disagree.
 """
 
@@ -44,10 +44,16 @@ def number(cell: str) -> float:
     return float(found[0]) if found else float("nan")
 
 
+HIDDEN = {"chains": ("best µs", "back to back, best µs", "÷ in place", "÷ equal delays")}
+"""Columns that only ``tables.json`` has, so that tables fit the page."""
+
+
 def markdown(name: str) -> str:
-    """Return a table as Markdown."""
+    """Return a table as Markdown, without its `HIDDEN` columns."""
     table = tables()[name]
-    lines = [table["header"], ["---" if i == 0 else "--:" for i in range(len(table["header"]))], *table["rows"]]
+    shown = [i for i, header in enumerate(table["header"]) if header not in HIDDEN.get(name, ())]
+    rows = [[cells[i] for i in shown] for cells in (table["header"], *table["rows"])]
+    lines = [rows[0], ["---", *("--:" for _ in shown[1:])], *rows[1:]]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
@@ -102,7 +108,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "beyond_newton_scattered": lambda: _beyond_newton("scattered"),
     "beyond_copying": lambda: _span(column("chains", "÷ copying (of best)"), "{:.1f}"),
     "two_states": lambda: _percent_more("chains", "÷ in place"),
-    "mixed_lags": lambda: _percent_more("chains", "÷ equal lags"),
+    "mixed_delays": lambda: _percent_more("chains", "÷ equal delays"),
     "real_motors": lambda: _percent_more("environments", "÷ servos", lambda row: row["motors"] == "real motors"),
     "numpy_pd": lambda: _percent_more("environments", "÷ servos", lambda row: row["motors"] == "PD written in NumPy"),
     "one_robot_beyond": lambda: _rows("one_robot", engine="MuJoCo", drives="actuators")[0]["beyond, µs"],

@@ -117,7 +117,7 @@ def stages() -> Any:
     for y, time, other in zip(at, own, newton, strict=True):
         axis.text(time + 25, y, f"{time:.0f} µs", va="center", color=REAL, fontsize=8.5)
         axis.text(other + 20, y, f"{other:.0f} µs, {other / time:.0f} ×", va="center", color=MUTED, fontsize=8.5)
-    names = [row["chain"] + (f"\n{row['lags']} delays" if row["lags"] else "") for row in rows]
+    names = [row["motor model"] + (f"\n{row['delays']} delays" if row["delays"] else "") for row in rows]
     axis.set_yticks(at, names, color=INK)
     axis.set(xlabel="median step in a loop [µs]", xlim=(0, 3500))
     axis.grid(visible=False, axis="y")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``docs/measured/accuracy.md``, from the numbers of the studies. Figures of others are here, with where they stand."""
+"""``docs/measured/accuracy.md``, from the numbers of the studies, and errors that others publish."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INTRODUCTION = """<!-- Written by `make accuracy` from accuracy.json. Do not ed
 How well do fitted motors predict motions that they were not fitted to? On logs of three real robots, the mean absolute
 error of the position is 6 to 25 mrad.
 
-Errors are [closed loop](../fit/index.md): the simulation starts at the first measured state and gets the logged
+Errors are [closed loop](../fit/index.md): the simulation starts at the first measured state and receives the logged
 commands, without resets, over whole runs or the windows that are stated. *Held out* are runs that the model was not
 fitted to. The logs are public: each section links its source. [accuracy.json](accuracy.json) has all numbers;
 `make accuracy ONLY=xl330` measures one part again, on logs in a folder `../shared/data` next to the checkout.
@@ -46,29 +46,29 @@ _DATA = {
         "A Dynamixel XL330 with 0.49 kg at 0.1 m: 12 runs of 6 s, at three gains of its firmware, from "
         "[BAM](https://github.com/Rhoban/bam). All runs of one gain are held out at a time. `kp 200` lies between the "
         "gains that are fitted then, 100 and 800; the two others are beyond them.",
-        "Figures of the README of the data, for runs at a gain of 400 that are not among these:",
+        "Errors by the README of the data, for runs at a gain of 400 that are not among these:",
     ),
     "ak80_6": (
         "Double pendulum of two AK80-6",
         "Two geared motors, driven by torque: six trajectories of 10 s at 500 Hz from "
         "[double_pendulum](https://github.com/dfki-ric-underactuated-lab/double_pendulum), in windows of 0.5 s from "
-        "the measured state. One trajectory is held out at a time. Encoders have "
-        "[zeros of their own](../fit/robots.md) in each: those of a held-out one are found from one half "
+        "the measured state. One trajectory is held out at a time. Each has "
+        "[encoder offsets](../fit/robots.md#encoder-offsets); those of a held-out one are estimated from one half "
         "of its windows for the other half.",
-        "Figures of the README of the data, for another trajectory of the same kind, in the same windows:",
+        "Errors by the README of the data, for another trajectory of the same kind, in the same windows:",
     ),
     "so101": (
         "SO-101 arm",
         "Six STS3215 servos in one arm, all coupled: six motions at 50 Hz from "
         "[sage](https://github.com/isaac-sim2real/sage), with the arm of "
         "[MuJoCo Menagerie](https://github.com/google-deepmind/mujoco_menagerie). One motion is held out at a time. "
-        "`prbs_excitation` jumps faster than the others move, so that a fit to these has not seen what it shows; it is "
-        "among the fitted ones in the figures of others below.",
-        "Figures of the README of the data, for other motions of the same arm, mean of the five joints without the "
+        "`prbs_excitation` jumps faster than the others move, so a fit to the others has not seen such motions. In the "
+        "errors of others below, it is among the fitted ones.",
+        "Errors by the README of the data, for other motions of the same arm, mean of the five joints without the "
         "gripper:",
     ),
 }
-"""Title, what the data is, and what figures of others are of."""
+"""Title, description of the data, and of the errors of others."""
 _PICTURES = {
     "overview": (
         "accuracy_overview.svg",
@@ -81,14 +81,14 @@ _PICTURES = {
         "Errors of estimated parameters in standard deviations; red: the true value is outside of its interval",
     ),
 }
-"""Pictures that ``make figures`` draws from the same numbers, and what they show."""
+"""Pictures that ``make figures`` draws from these numbers, and their descriptions."""
 
 
 def page(found: Mapping[str, Any]) -> str:
-    """The page.
+    """Return the page.
 
     Args:
-        found: What the studies gave, by their names.
+        found: Results of the studies, by their names.
     """
     return "\n".join(_lines(found)).rstrip() + "\n"
 
@@ -106,7 +106,7 @@ def _not_run(name: str) -> dict[str, str]:
 
 
 def _overview(found: Mapping[str, Any]) -> Iterator[str]:
-    yield "| data | model that `--select` takes | held out [mrad] | best of others [mrad] |"
+    yield "| data | model that `actuon fit select` chooses | held out [mrad] | best of others [mrad] |"
     yield "|---|---|--:|--:|"
     for name, (title, *_) in _DATA.items():
         part = found.get(name, _not_run(name))
@@ -119,7 +119,7 @@ def _overview(found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from _picture("overview")
     yield (
-        "Figures of others are of other runs of the same robots, the XL330's at another gain: they show what is "
+        "Errors of others are those of other runs of the same robots, the XL330's at another gain: they show what is "
         "usual, and are not the same test.\n"
     )
 
@@ -168,27 +168,37 @@ def _data_set(name: str, part: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rows(part: Mapping[str, Any]) -> Iterator[str]:
-    """Models × what is held out, and × joints where there are several."""
-    groups = list(part["rows"][0]["held_out_groups_mrad"])
-    joints = list(part["rows"][0]["held_out_joints_mrad"])
-    joints = joints if len(joints) > 1 else []
-    heads = [*(f"without {group.split('.')[0]}" for group in groups), *(f"`{joint}`" for joint in joints)]
-    yield f"| model | free | fitted | {' | '.join(heads)} | held out | time |"
+    """Models × held-out runs; with several joints, runs and joints × models, which fits the page."""
+    rows, groups = part["rows"], list(part["rows"][0]["held_out_groups_mrad"])
+    joints = list(rows[0]["held_out_joints_mrad"])
+    several = len(joints) > 1
+    heads = [] if several else [f"without {group.split('.')[0]}" for group in groups]
+    yield f"| model | free | fitted | {_cells(heads)}held out | time |"
     yield f"|---|--:|--:|{'--:|' * len(heads)}--:|--:|"
     for row in part.get("published", ()):
-        cells = [f"{row['held_out_groups_mrad'][group]:.1f}" for group in groups]
-        yield f"| published, `{row['model']}` | 0 | | {_cells(cells)} {row['held_out_mrad']:.1f} | |"
-    for row in part["rows"]:
-        cells = [f"{row['held_out_groups_mrad'][group]:.1f}" for group in groups]
-        cells += [f"{row['held_out_joints_mrad'][joint]:.1f}" for joint in joints]
-        name = f"`{row['model']}`{', chosen' if row['chosen'] else ''}"
-        errors = f"{row['train_mrad']:.1f} | {_cells(cells)} **{row['held_out_mrad']:.1f}**"
-        yield f"| {name} | {row['parameters']} | {errors} | {row['seconds']:.0f} s |"
+        cells = [] if several else [f"{row['held_out_groups_mrad'][group]:.1f}" for group in groups]
+        yield f"| published, `{row['model']}` | 0 | | {_cells(cells)}{row['held_out_mrad']:.1f} | |"
+    for row in rows:
+        cells = [] if several else [f"{row['held_out_groups_mrad'][group]:.1f}" for group in groups]
+        errors = f"{row['train_mrad']:.1f} | {_cells(cells)}**{row['held_out_mrad']:.1f}**"
+        yield f"| {_model(row)} | {row['parameters']} | {errors} | {row['seconds']:.0f} s |"
     yield f"\nTimes are for all {len(groups)} fits of a row. *Held out* is the mean over all runs.\n"
+    if several:
+        yield f"| held-out error [mrad] | {' | '.join(map(_model, rows))} |"
+        yield f"|---|{'--:|' * len(rows)}"
+        parts = (("held_out_groups_mrad", groups, "run"), ("held_out_joints_mrad", joints, "joint"))
+        for key, names, kind in parts:
+            for name in names:
+                yield f"| {kind} `{name.split('.')[0]}` | {' | '.join(f'{row[key][name]:.1f}' for row in rows)} |"
+        yield ""
+
+
+def _model(row: Mapping[str, Any]) -> str:
+    return f"`{row['model']}`{', chosen' if row['chosen'] else ''}"
 
 
 def _cells(cells: Sequence[str]) -> str:
-    return "".join(f"{cell} | " for cell in cells).rstrip()
+    return "".join(f"{cell} | " for cell in cells)
 
 
 def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
@@ -201,55 +211,54 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"Parameters of a joint with a pendulum of 0.5 kg at 0.1 m are drawn at random, {setting['draws']} times for "
         f"each model. With each, {setting['runs']} logs of {setting['seconds_each']:g} s are made, with uneven samples "
-        f"at about 220 Hz, {setting['noise_mrad']:g} mrad of noise, an encoder of 4096 steps and commands that come "
-        f"late; the motor is let go after {setting['let_go']:g} s, where nothing else is "
-        f"said. A fit finds them again; in which share of cases is the truth inside its own {share} interval?\n"
+        f"at about 220 Hz, {setting['noise_mrad']:g} mrad of noise, an encoder of 4096 steps and delayed commands. "
+        f"The motor is switched off after {setting['let_go']:g} s, unless stated otherwise. How often is the true "
+        f"value inside the {share} interval of the fit?\n"
     )
     names = list(part["models"])
     yield "| model | error, median [mrad] | worst [mrad] | fits that ended far above the median |"
     yield "|---|--:|--:|--:|"
     yield from (f"| {name} | {_spread(part['models'][name]['mae_mrad'])} |" for name in names)
     yield (
-        f"\nFar is more than {_FAR:g} times: there the search ended in another valley. The "
-        "[verdict](../fit/index.md#is-it-any-good) of a fit shows it: its error is many times the noise of the logs.\n"
+        f"\nFar is more than {_FAR:g} times: the search ended in a wrong minimum. The "
+        "[verdict](../fit/index.md#is-it-any-good) shows it: the error is many times the noise of the logs.\n"
     )
     yield from _picture("synthetic")
     yield from _folded("parameters", _parameters(part))
     yield (
-        "Intervals say how sure a parameter is if the model is right. They do not know of a time step that is longer "
-        "than that of the real world, which shifts parameters, nor how far a valley bends in which two of them do the "
-        "same: without letting go, damping of the controller and of the joint. How fits find their values and "
-        "intervals was worked out on other draws than these.\n"
+        "Confidence intervals are local. They include neither the bias from a coarse time step nor parameters that "
+        "compensate each other, such as damping of controller and joint if the motor is never switched off. The "
+        "method was developed on other draws than these.\n"
     )
     yield _where(part)
 
 
 def _parameters(part: Mapping[str, Any]) -> Iterator[str]:
-    """Parameters × models: how many true values are inside their intervals."""
+    """Parameters × models: how many true values are inside their intervals, and errors."""
     names = list(part["models"])
-    yield f"| parameter | {' | '.join(f'{n}: inside | off by' for n in names)} |"
-    yield f"|---|{'--:|--:|' * len(names)}"
+    yield f"| parameter | {' | '.join(names)} |"
+    yield f"|---|{'--:|' * len(names)}"
     for path in dict.fromkeys(path for own in part["models"].values() for path in own["cases"]):
         cells = [_found_again(part["models"][name]["cases"].get(path)) for name in names]
         yield f"| `{path}` | {' | '.join(cells)} |"
     cells = [_found_again([c for own in part["models"][n]["cases"].values() for c in own], False) for n in names]
     yield f"| all | {' | '.join(cells)} |"
     yield (
-        "\n*Off by* is the median distance between what was found and the truth, and the largest, as shares of the "
-        "range from which it was drawn.\n"
+        "\nEach cell: true values inside their intervals, then the median and the largest error, in percent of the "
+        "range from which the parameter was drawn.\n"
     )
 
 
 def _found_again(cases: Sequence[Sequence[float]] | None, with_distance: bool = True) -> str:
     if not cases:
-        return "|"
+        return ""
     inside = sum(low <= true <= high for true, _, low, high in cases)
     share = f"{inside} of {len(cases)}, {100 * inside / len(cases):.0f} %"
     if not with_distance:
-        return f"{share} |"
+        return share
     spread = max(case[0] for case in cases) - min(case[0] for case in cases)
-    off = sorted(abs(value - true) / max(spread, 1e-12) for true, value, *_ in cases)
-    return f"{share} | {_percent(off[len(off) // 2])}, {_percent(off[-1])}"
+    errors = sorted(abs(value - true) / max(spread, 1e-12) for true, value, *_ in cases)
+    return f"{share}<br>{_percent(errors[len(errors) // 2])}, {_percent(errors[-1])}"
 
 
 def _percent(share: float) -> str:
