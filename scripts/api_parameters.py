@@ -18,14 +18,17 @@ from actuon.declare.parameters import ParameterOwner
 
 
 class DeclaredParameters(griffe.Extension):
-    """Give configs and components their signature and docstring."""
+    """Give configs and components their signature and docstring; leave out members that only override."""
 
     def __init__(self) -> None:
         self._classes = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in _subclasses(ParameterOwner)}
 
     def on_class(self, *, cls: griffe.Class, loader: griffe.GriffeLoader, **kwargs: Any) -> None:
-        """Complete a class that has declared parameters, unless it is called in a way of its own."""
+        """Complete a class that has declared parameters, unless it has its own constructor."""
         found = self._classes.get(cls.path)
+        if found is not None:
+            for name in [name for name in cls.members if _overrides(found, name)]:
+                cls.del_member(name)
         if found is None or not found.declared() or "__init__" in cls.members:
             return
         if issubclass(found, actuon.Component) and found.__init__ is not actuon.Component.__init__:
@@ -36,6 +39,12 @@ class DeclaredParameters(griffe.Extension):
             *(_described(parameter) for parameter in inspect.signature(found).parameters.values()),
         )
         cls.set_member("__init__", griffe.Function("__init__", parameters=parameters))
+
+
+def _overrides(cls: type[ParameterOwner], name: str) -> bool:
+    """Whether a public member is documented by a base class that stages share."""
+    shared = (base for base in cls.__mro__[1:] if issubclass(base, ParameterOwner))
+    return not name.startswith("_") and any(hasattr(base, name) for base in shared)
 
 
 def _subclasses(base: type[ParameterOwner]) -> Iterator[type[ParameterOwner]]:

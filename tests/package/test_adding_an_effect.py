@@ -126,6 +126,4 @@ def test_it_has_a_page(name):
 def test_it_is_in_the_api_reference(name):
     text = "".join(page.read_text() for page in ROOT.glob("docs/reference/api/*.md"))
     for made in (name, built_in.components()[name].config.__name__):
-        assert f"::: actuon.{made}\n" in text, (
-            f"add to docs/reference/api/stages.md (or controllers.md, limits.md): ::: actuon.{made}"
-        )
+        assert f"::: actuon.{made}\n" in text, f"add to docs/reference/api/stages.md (or limits.md): ::: actuon.{made}"
