@@ -3,28 +3,40 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import mujoco
+import newton
 import numpy as np
+import warp as wp
 
 import actuon
 from actuon import assets
+from actuon.sim.newton.replay import NativeStep
 
 from .gate import Gate, require_agreement
 from .robots import attach
 from .runner import Table, best_steps, micro, progress
 
-ENGINES: dict[str, tuple[Callable[..., Any], Any]] = {
-    "MuJoCo": (actuon.MujocoSimulation, assets.quadruped_mjcf),
-    "Newton": (actuon.NewtonSimulation, assets.quadruped_mjcf),
+
+def _in_warp(model: newton.Model) -> newton.solvers.SolverBase:
+    return newton.solvers.SolverMuJoCo(model)
+
+
+ENGINES: dict[str, Callable[[], Any]] = {
+    "MuJoCo": lambda: actuon.MujocoSimulation(assets.quadruped_mjcf),
+    "Newton": lambda: actuon.NewtonSimulation(assets.quadruped_mjcf),
+    "Newton, MuJoCo Warp": lambda: actuon.NewtonSimulation(assets.quadruped_mjcf, solver=_in_warp),
 }
-"""The simulation of each engine, and the file that it reads."""
+"""The simulation of each engine. Newton alone steps by MuJoCo itself."""
 DRIVES = ("servos", "actuators", "groups")
-STEPS = {"MuJoCo": 200, "Newton": 50}
+STEPS = {engine: 200 if engine == "MuJoCo" else 50 for engine in ENGINES}
 """Steps from a reset on, of which the first tenth is not timed."""
+AT_ONCE = 10
+"""Steps of one call of `Simulation.step`."""
 
 
 class Robot:
@@ -37,8 +49,7 @@ class Robot:
 
     def __init__(self, engine: str, drives: str):
         self.label = f"{engine}, {drives}"
-        make, path = ENGINES[engine]
-        self.simulation = make(path)
+        self.simulation = ENGINES[engine]()
         self.robots = actuon.Articulation("base", self.simulation)
         self._attached = attach(drives, self.robots)
         home = self.robots.get_dof_positions().numpy()
@@ -83,6 +94,22 @@ class StepAlone(Robot):
         return efforts
 
 
+class ManySteps(Robot):
+    """Steps of the simulation, several in one call."""
+
+    def __init__(self, engine: str, drives: str):
+        super().__init__(engine, drives)
+        self.label += f", step({AT_ONCE})"
+
+    def prepare(self, at: int) -> None:
+        super().prepare(at)
+        self._is_due = at % AT_ONCE == 0
+
+    def step(self) -> None:
+        if self._is_due:
+            self.simulation.step(AT_ONCE)
+
+
 class MujocoGiven(Robot):
     """``mj_step`` with efforts given."""
 
@@ -112,13 +139,12 @@ class MujocoGiven(Robot):
 class NewtonGiven(Robot):
     """The step of Newton's solver with efforts given."""
 
-    def __init__(self, drives: str, efforts: list[np.ndarray]):
-        super().__init__("Newton", drives)
+    def __init__(self, engine: str, drives: str, efforts: list[np.ndarray]):
+        super().__init__(engine, drives)
         self.label += ", given"
-        simulation = self.simulation
-        self._state, self._control, self._dt = simulation.state, simulation.control, simulation.dt
-        self._step, self._applied = simulation.solver.step, simulation.control.joint_f.numpy()
+        self._applied = self.simulation.control.joint_f.numpy()
         self._efforts = efforts
+        self._solve: Callable[[], None] = self._step_solver
 
     def prepare(self, at: int) -> None:
         super().prepare(at)
@@ -126,21 +152,46 @@ class NewtonGiven(Robot):
 
     def step(self) -> None:
         self._applied[:] = self._effort
-        self._step(self._state, self._state, self._control, None, self._dt)
+        self._solve()
+
+    def _step_solver(self) -> None:
+        state, simulation = self.simulation.state, self.simulation
+        simulation.solver.step(state, state, simulation.control, None, simulation.dt)
 
 
-GIVEN: dict[str, Callable[[str, list[np.ndarray]], Any]] = {"MuJoCo": MujocoGiven, "Newton": NewtonGiven}
+class NewtonCaptured(NewtonGiven):
+    """The same, captured and replayed. Of MuJoCo itself, which no graph holds, that is what Newton does around it."""
+
+    def __init__(self, engine: str, drives: str, efforts: list[np.ndarray]):
+        super().__init__(engine, drives, efforts)
+        self.label += ", captured"
+        simulation, solver = self.simulation, self.simulation.solver
+        super().prepare(0)
+        if solver.use_mujoco_cpu:
+            self._solve = NativeStep(solver, simulation.state, simulation.control, simulation.dt).record()
+            return
+        self._step_solver()  # which compiles its kernels
+        with wp.ScopedCapture(force_module_load=False) as capture:
+            self._step_solver()
+        self._solve = functools.partial(wp.capture_launch, capture.graph)
 
 
 ROWS = tuple(product(ENGINES, DRIVES))
 
 
+def given(engine: str, drives: str, efforts: list[np.ndarray]) -> list[Any]:
+    """Build robots with efforts given, those of the engine's own step and, in Newton, of a captured one."""
+    if engine == "MuJoCo":
+        return [MujocoGiven(drives, efforts)]
+    return [kind(engine, drives, efforts) for kind in (NewtonGiven, NewtonCaptured)]
+
+
 def contenders(row: tuple[str, str], steps: int) -> list[Any]:
-    """Build a robot with efforts given, one that only steps, and the loop of a user, which must move alike, to the
+    """Build robots with efforts given, those that only step, and the loop of a user, which must move alike, to the
     last bit."""
     engine, drives = row
     alone = StepAlone(engine, drives)
-    everyone = [GIVEN[engine](drives, alone.record(steps)), alone, Loop(engine, drives)]
+    everyone = [*given(engine, drives, alone.record(steps)), alone, ManySteps(engine, drives), Loop(engine, drives)]
     for contender in everyone:
         for at in range(steps):
             contender.prepare(at)
@@ -155,19 +206,28 @@ GATE = Gate(ROWS, contenders, smallest=10)
 
 def measure_one_robot(seconds: float) -> list[Table]:
     rows: list[tuple[str, ...]] = []
-    for engine in ENGINES:
-        progress(f"one robot in {engine}")
+    for row in ROWS:
+        engine, drives = row
+        progress(f"one robot in {engine}, {drives}")
         steps = STEPS[engine]
-        everyone = [each for drives in DRIVES for each in contenders((engine, drives), steps)]
-        times = best_steps(everyone, steps, seconds)[:, steps // 10 :, 0].mean(axis=1)
-        for drives, (given, alone, loop) in zip(DRIVES, times.reshape(-1, 3), strict=True):
-            beyond = micro(alone - given), f"{100.0 * (1.0 - given / alone):.1f}", micro(loop - given)
-            rows.append((engine, drives, micro(given), micro(alone), *beyond))
+        everyone = contenders(row, steps)
+        times = best_steps(everyone, steps, seconds / len(DRIVES))[:, steps // 10 // AT_ONCE * AT_ONCE :, 0]
+        own, *captured, alone, many, loop = times.mean(axis=1)
+        peer = captured[0] if captured else own
+        ratios = [f"{time / peer:.2f}" for time in (alone, many)]
+        beyond = micro(alone - peer), f"{100.0 * (1.0 - peer / alone):.1f}", micro(loop - peer)
+        held = micro(captured[0]) if captured else "–"
+        rows.append((engine, drives, micro(own), held, micro(alone), micro(many), *ratios, *beyond))
         for each in everyone:
             each.simulation.close()
-    header = ("engine", "drives", "engine's step, µs", "step(), µs", "beyond, µs", "of step(), %", "loop, beyond, µs")
+    header = (
+        *("engine", "drives", "engine's step, µs", "captured, µs", "step(), µs", f"step({AT_ONCE}), µs each"),
+        *("step() ÷", f"step({AT_ONCE}) ÷", "beyond, µs", "share, %", "loop, beyond, µs"),
+    )
     title = (
-        "One quadruped: the engine's own step with efforts given, step() alone, and the loop of a user, who sets "
-        "targets, steps,\nand gets positions, velocities and root poses; the same motion, the best of each step."
+        "One quadruped: the engine's own step with efforts given; in Newton, that captured in a graph too; step() "
+        f"alone, {AT_ONCE} steps\nin one call, and the loop of a user, who sets targets, steps, and gets positions, "
+        "velocities and root poses; the same\nmotion, the best of each step. ÷, beyond and share: compared with the "
+        "captured step if there is one."
     )
     return [Table(title, header, rows)]

@@ -126,14 +126,14 @@ CHAINS = {
 def main(names):
     actuon.quiet()
     mujoco.set_mju_user_warning(lambda message: None)
-    print("| robot | dt [ms] | integrator | pose | usage |", " | ".join(CHAINS), "|")
+    print("| robot | dt [ms] | integrator | pose | usage [%] |", " | ".join(CHAINS), "|")
     print("|---" * (5 + len(CHAINS)) + "|")
     for name in names:
         for integrator in ("EULER", "IMPLICITFAST"):
             for pose in KICKS:
                 model = model_of(name, integrator, pose)
                 found = [found_by_predicted(model, chain(model), pose) for chain in CHAINS.values()]
-                cells = [name, f"{1e3 * model.opt.timestep:g}", integrator.lower(), pose, f"{found[0][1]:.3g}"]
+                cells = [name, f"{1e3 * model.opt.timestep:g}", integrator.lower(), pose, f"{100.0 * found[0][1]:.4g}"]
                 print("|", " | ".join([*cells, *(f"{ratio:.2f}" for ratio, _ in found)]), "|", flush=True)
 
 
