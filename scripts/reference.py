@@ -12,6 +12,7 @@ from pathlib import Path
 
 import actuon
 from actuon.declare.registry import ComponentKind, Registered, by_schema
+from actuon.fit.terms import TERMS
 from actuon.logs import FORMATS
 from actuon.motors.figures import FIGURES, SPELLINGS
 
@@ -76,6 +77,13 @@ def log_formats_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def terms_table() -> str:
+    """A Markdown table: the terms that models of a fit are built of."""
+    lines = ["| term | effect |", "|---|---|"]
+    lines += [f"| `{term.name}` | {term.doc} |" for term in TERMS.values()]
+    return "\n".join(lines) + "\n"
+
+
 def values_table() -> str:
     """A Markdown table: the values of data sheets, their units and sides."""
     units: dict[str, list[str]] = {}
@@ -99,7 +107,9 @@ def catalogue_table() -> str:
         curve = values.get("driving_curve", ())
         peak = max((torque for _, torque in curve), default=values.get("peak_torque", values.get("stall_torque")))
         speed = max((speed for speed, _ in curve), default=values.get("no_load_speed", values.get("max_speed")))
-        numbers = ("" if value is None else f"{value:.3g}" for value in (peak, speed, values.get("gear_ratio")))
+        numbers = ["" if value is None else f"{value:.3g}" for value in (peak, speed, values.get("gear_ratio"))]
+        if speed is None and "rated_speed" in values:
+            numbers[1] = f"rated {values['rated_speed']:.3g}"
         lines.append(f"| `{motor.name}` | {motor.vendor} | {', '.join(motor.robots)} | {' | '.join(numbers)} |")
     return "\n".join(lines) + "\n"
 
@@ -147,6 +157,7 @@ def with_tables(docs: Path, page: Path) -> str:
         "vocabulary": lambda _: vocabulary_table(docs, page),
         "types": lambda _: types_table(docs, page),
         "log formats": lambda _: log_formats_table(),
+        "terms": lambda _: terms_table(),
         "values": lambda _: values_table(),
         "catalogue": lambda _: catalogue_table(),
     }

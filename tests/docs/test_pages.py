@@ -226,6 +226,12 @@ def test_code_fits_the_page():
                 assert len(line) <= 92, f"{page.relative_to(ROOT)}: {line}"
 
 
+def test_tables_fit_the_page():
+    for page in PAGES:
+        for row in re.findall(r"^\|(.*)\|$", page.read_text(), re.MULTILINE):
+            assert len(row.split("|")) <= 8, f"{page.relative_to(ROOT)}: {row}"
+
+
 def test_the_measured_tables_say_on_which_machine():
     page = (DOCS / "measured/performance.md").read_text()
     assert "faster than Newton" in page
