@@ -617,7 +617,7 @@ def test_files_that_do_not_fit_change_nothing(tmp_path, damage):
 def test_motors_of_the_catalogue_need_warp_and_numpy_alone():
     code = (
         "import sys\n"
-        "for name in ('ruamel', 'pxr', 'mujoco', 'torch', 'newton', 'typer'): sys.modules[name] = None\n"
+        "for name in ('ruamel', 'pxr', 'mujoco', 'torch', 'newton', 'cyclopts'): sys.modules[name] = None\n"
         "import numpy as np, actuon\n"
         "motors = actuon.Motors('ak80-9', joints=['hip'])\n"
         "assert np.isfinite(motors.step(np.zeros(1), np.zeros(1), 0.1, dt=0.005)).all()\n"

@@ -3,20 +3,15 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
-import re
 import shutil
-from pathlib import Path
 
 import pytest
-import typer
 from pxr import Usd
 
 import actuon
 from actuon.cli import main as cli
-from actuon.cli.robot import app
 from tests.support.command_line import command, in_a_process
 from tests.support.robot_files import EXAMPLES, add, robot, save_everything, save_robot
 
@@ -270,41 +265,5 @@ def test_inspect_says_what_is_wrong_with_a_yaml(tmp_path):
     assert "none.onnx' does not exist" in network
 
 
-def test_version_and_help():
+def test_version():
     assert in_a_process("--version")[0].strip() == actuon.__version__
-    text, _ = in_a_process("--help")
-    for name in ("init", "inspect", "check", "plot", "author", "export", "run"):
-        assert name in text
-    assert "Print Actuon's version, and exit." in text
-
-
-@pytest.mark.parametrize("name", ["run", "check", "inspect", "fit"])
-def test_help_is_wrapped_by_the_terminal_alone(name):
-    description = command(name, "--help").split("Arguments")[0]
-    assert max(len(line.rstrip()) for line in description.splitlines()) > 130  # of 160; lines of the source have 116
-
-
-def commands_of(command, *names):
-    """A command with its sub-commands: names, and the command itself."""
-    yield names, command
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from commands_of(inner, *names, name)
-
-
-def units_in_help():
-    """Text in brackets in help of the sources, with the name of the file."""
-    for path in Path(cli.__file__).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.keyword) and node.arg in ("help", "epilog"):
-                texts = [n.value for n in ast.walk(node.value) if isinstance(n, ast.Constant)]
-                yield from (unit for text in texts for unit in re.findall(r"\S*\s*\[[^\]]*\]", str(text)))
-
-
-def test_help_shows_units():
-    shown = []
-    for names, _ in commands_of(typer.main.get_command(app)):
-        text = command(*names, "--help")
-        shown.append(" ".join(text.replace("│", " ").split()))
-    units = list(units_in_help())
-    assert "length [m]" in units
-    assert [unit for unit in units if not any(unit in text for text in shown)] == []

@@ -99,7 +99,7 @@ class EffectHalving(actuon.Effect):
 
 def test_in_the_table_of_inspect(capsys):
     """With values, and without any."""
-    tables = pytest.importorskip("actuon.cli.tables")
+    tables = pytest.importorskip("actuon.cli.show")
     stage = robot()
     effects = [LagEffectConfig(0.02), HalvingEffectConfig()]
     add(stage, actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), effects=effects))

@@ -18,7 +18,7 @@ from rich.console import Console
 import actuon
 from actuon.charts import LIMIT
 from actuon.cli import main as cli
-from actuon.cli.tables import print_runs
+from actuon.cli.show import print_runs
 from actuon.demo import film, plots, scenes
 from actuon.demo.motion import SLIDE, SWING, Joint, choreography
 from actuon.demo.run import lost_targets, saturation, simulate, summary

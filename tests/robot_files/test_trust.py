@@ -189,7 +189,7 @@ def test_code_needs_no_permission(folder):
     ids=lambda arguments: f"{arguments[0]} {arguments[1]}",
 )
 def test_commands(arguments, folder, monkeypatch):
-    pytest.importorskip("typer")
+    pytest.importorskip("cyclopts")
     monkeypatch.chdir(folder)
     for allow, code in ((), 1 if "robot.usda" in arguments and "inspect" in arguments else 2), (("--allow-torch",), 0):
         ended, *printed = outcome(*arguments, *allow)

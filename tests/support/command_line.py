@@ -16,20 +16,20 @@ import pytest
 from actuon.cli import main as cli
 
 
-def command(*arguments, code=0):
-    """What the command prints. On bad input, use the fixture `complaint`."""
-    ended, printed, complaints = outcome(*arguments)
+def command(*arguments, code=0, columns=160):
+    """Return what the command prints in a terminal of some columns. On bad input, use the fixture `complaint`."""
+    ended, printed, complaints = outcome(*arguments, columns=columns)
     assert ended == code, printed + complaints
     assert complaints == ""
     return printed
 
 
-def outcome(*arguments):
-    """With what code the command ends, and what it prints to its standard output and error."""
+def outcome(*arguments, columns=160):
+    """Return the exit code of the command, and what it prints to its standard output and error."""
     out, error = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with (
         mock.patch.object(sys, "argv", ["actuon", *map(str, arguments)]),
-        mock.patch.dict(os.environ, {"COLUMNS": "160"}),
+        mock.patch.dict(os.environ, {"COLUMNS": str(columns)}),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(error),
         warnings.catch_warnings(),
@@ -40,10 +40,13 @@ def outcome(*arguments):
     return caught.value.code, printed, complaints
 
 
+COMMAND = (sys.executable, "-m", "actuon.cli")
+
+
 def in_a_process(*arguments, code=0, cwd=None):
-    """What the command prints, to its standard output and error, run as users run it."""
+    """Return what the command prints to its standard output and error, run as users run it."""
     done = subprocess.run(
-        [sys.executable, "-m", "actuon.cli", *map(str, arguments)],
+        [*COMMAND, *map(str, arguments)],
         env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1"},
         cwd=cwd,
         capture_output=True,

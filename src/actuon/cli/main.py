@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``actuon`` command. Its commands are in `commands`, which need the ``cli`` extra; ``--version`` does not."""
+"""Entry of the ``actuon`` command. Commands are in `app`, which needs the ``cli`` extra; ``--version`` does not."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ def main() -> None:
             complain(f"{argument!r} is not valid UTF-8; rename the file")
             sys.exit(2)
     try:
-        from .robot import app
+        from cyclopts import CycloptsError
+
+        from .app import app
+        from .show import make_console
     except ImportError as error:
         complain(f"the command needs '{error.name}': install it with  pip install 'actuon[cli]'")
         sys.exit(2)
     try:
-        app()
-    except (ActuonError, OSError) as error:
+        app(sys.argv[1:], console=make_console())
+    except (ActuonError, CycloptsError, OSError) as error:
         complain(error)
         sys.exit(2)
     except UnicodeError as error:

@@ -1,17 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands write: refused before the work where it could not be written at the end."""
+"""Checks of the files that commands write, before the work."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from actuon.attach.recorder import FORMATS
 from actuon.errors import RobotFileError
 from actuon.files import check_folder
 
+YAML = (".yaml", ".yml")
+
+
+def check_new(path: Path, formats: Sequence[str] = (), force: bool = False) -> None:
+    """Check a file to write.
+
+    Raises:
+        RobotFileError: It has another format, exists already, or its folder does not exist.
+    """
+    if formats and path.suffix.lower() not in formats:
+        allowed = " or ".join((", ".join(formats[:-1]), formats[-1]) if len(formats) > 1 else formats)
+        raise RobotFileError(f"'{path}' has the format '{path.suffix}'; must be {allowed}")
+    if path.is_file() and not force:
+        raise RobotFileError(f"'{path}' already exists; --force replaces it")
+    check_folder(path.parent)
+
 
 def check_record(record: Path) -> None:
-    """Refuse a file that a record could not be saved in."""
+    """Check a file to save a recording in.
+
+    Raises:
+        RobotFileError: It has another format, or cannot be written.
+    """
+    from actuon.attach.recorder import FORMATS
+
     if record.suffix not in FORMATS:
         raise RobotFileError(f"--record: '{record}' has the format '{record.suffix}'; must be {' or '.join(FORMATS)}")
     if record.is_dir():

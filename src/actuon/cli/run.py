@@ -3,106 +3,152 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.progress import Progress
+from cyclopts import Group, Parameter
+from cyclopts.validators import Number
 
 import actuon
 from actuon.files import check_folder
 
 from .messages import complain
-from .options import AllowTorch
+from .options import Actuators, AllowTorch, Count, File, Name, OutputFolder
 from .outputs import check_record
-from .tables import make_console, print_runs
+from .show import Bar, make_console, print_runs, say
 
 if TYPE_CHECKING:
     from actuon.demo.run import Run
+    from actuon.robot_source import RobotSource
+
+SIMULATION = Group.create_ordered("Simulation")
+OUTPUT = Group.create_ordered("Output")
+
+
+@Parameter(name="*", group=SIMULATION)
+@dataclass(frozen=True, kw_only=True)
+class SimulationOptions:
+    """How a robot is simulated."""
+
+    engine: Name | None = None
+    """mujoco or newton. Default: the engine that reads the file."""
+    envs: Count = 1
+    """Number of copies."""
+    seconds: Annotated[float, Parameter(metavar="SECONDS", validator=Number(gte=0.01))] = 6
+    """Duration. The push comes at 4.5 s."""
+    actuators: Actuators = ()
+    """Motors to use instead of those of the robot; repeat to compare."""
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class RunOutput:
+    """Files that a run writes."""
+
+    output: OutputFolder = Path("out")
+    """Directory for plots and pictures."""
+    record: File | None = None
+    """Save the run with real motors (.npz, .csv)."""
+    video: File | None = None
+    """Save both runs side by side (.mp4, .gif). MuJoCo only."""
 
 
 def run(
-    robot: Annotated[
-        Path,
-        typer.Argument(help="A USD or MJCF file with actuators in or beside it.", show_default=False, readable=False),
-    ],
-    engine: Annotated[str | None, typer.Option(help="mujoco or newton. Default: the one that reads the file.")] = None,
-    envs: Annotated[int, typer.Option(min=1, help="How many copies of the robot.")] = 1,
-    seconds: Annotated[float, typer.Option(min=0.01, help="How long to move it, in seconds.")] = 6.0,
-    record: Annotated[
-        Path | None, typer.Option(help="Save the run with real motors as .npz or .csv.", readable=False)
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder of the plots and of the picture.", readable=False)
-    ] = Path("out"),
-    video: Annotated[
-        Path | None, typer.Option(help="Save both runs side by side as .mp4 or .gif, in MuJoCo.", readable=False)
-    ] = None,
-    allow_torch: AllowTorch = False,
-) -> None:
-    """Move a robot with its real motors and with ideal ones: a table per joint, plots, and a picture.
+    robot: File,
+    /,
+    *,
+    simulation: SimulationOptions = SimulationOptions(),
+    files: RunOutput = RunOutput(),
+    allow_torch: Annotated[AllowTorch, Parameter(group=OUTPUT)] = False,
+) -> int:
+    """Compare real with ideal motors in simulation: table, plots, video.
 
-    A quadruped crouches, hops twice and is pushed. Any other robot swings its joints, within their range.
+    Simulates a robot twice, with its real motors and with ideal ones. Ideal motors use the same controllers without
+    delay and limits. A quadruped crouches, hops twice and is pushed; any
+    other robot swings its joints within their range. Prints tracking error, peak effort and time at a limit per joint;
+    writes plots and pictures.
 
-    The exit code is 1 if a run diverges; what there is until then is shown and saved. It is also 1 if a joint is at a
-    limit for more than half of the time; or if its gains are unstable, and it is at a limit for more than a tenth of
-    the time or does not follow its target.
+    Args:
+        robot: MJCF, URDF or USD file with motors in it or next to it.
     """
     from actuon.charts import pyplot
     from actuon.demo.film import CannotDrawError
+    from actuon.demo.motion import QUADRUPED
     from actuon.demo.plots import save_all
-    from actuon.demo.run import lost_targets, saturation, simulate
+    from actuon.demo.run import lost_targets, saturation
     from actuon.demo.scenes import check_video
     from actuon.robot_source import find_source
 
-    engine, source = find_source(robot, allow_torch).in_engine(engine)
-    path = source.file
-    check_folder(output)
-    if record is not None:
-        check_record(record)
-    if video is not None:
-        check_video(video, engine)
+    o = simulation
+    named = [find_source(robot, allow_torch, file).in_engine(o.engine) for file in o.actuators or (None,)]
+    (engine, source), sources = named[0], [own for _, own in named]
+    check_folder(files.output)
+    if files.record is not None:
+        check_record(files.record)
+    if files.video is not None:
+        check_video(files.video, engine)
     pyplot()
     actuon.quiet()
     console = make_console()
-    print(f"{path.name} in {engine}, {envs} × {seconds:g} s; kernels are compiled on first use", end="", flush=True)
-    print(", for about a minute" if engine == "newton" and envs > 1 else "", flush=True)
-    runs = []
-    with Progress(console=console, transient=not console.is_terminal) as progress:
-        for ideal in (False, True):
-            task = progress.add_task(f"{'ideal PD' if ideal else 'real motor'} in {engine}, {seconds:g} s", total=1.0)
-            tick = functools.partial(_update, progress, task)
-            tell = functools.partial(progress.console.print, highlight=False, markup=False)
-            done, recorder = simulate(source, seconds, envs, ideal, engine=engine, tick=tick, tell=tell)
-            if done.problem is None:
-                progress.update(task, completed=1.0)
-            runs.append(done)
-            if record is not None and not ideal and len(recorder):
-                recorder.save(record)
+    for own in sources:
+        say(console, own.motors_from())
+    minute = ", for about a minute" if engine == "newton" and o.envs > 1 else ""
+    say(
+        console,
+        f"{source.file.name} in {engine}, {o.envs} × {o.seconds:g} s; kernels are compiled on first use{minute}",
+    )
+    runs = _simulate(sources, engine, o, files.record)
+    push = next(phase for phase in QUADRUPED if phase.force)
+    if runs[0].phases and o.seconds <= push.start:
+        say(console, f"! no push: it comes at {push.start:g} s, and the run ends at {o.seconds:g} s", "yellow")
     shown = [done for done in runs if done.data]
     found = [(done, done.problem or saturation(done) or lost_targets(done)) for done in runs]
     problems = [f"{done.title}: {problem}" for done, problem in found if problem is not None]
     if shown:
-        print_runs(console, f"{path.name}: {envs} × {len(runs[0].joints)} joints", shown)
-        saved = [*save_all(shown, output), *([record] if record is not None and runs[0].data else [])]
+        print_runs(console, f"{source.file.name}: {o.envs} × {len(runs[0].joints)} joints", shown)
+        has_record = files.record is not None and runs[0].data
+        saved = [*save_all(shown, files.output), *([files.record] if has_record else [])]
         try:
-            saved += _draw(console, shown, output, video)
+            saved += _draw(shown, files.output, files.video)
         except CannotDrawError as error:
-            print(f"no picture: {error}")
-            problems += [f"--video: '{video}' was not written"] if video is not None else []
+            say(console, f"no picture: {error}")
+            problems += [f"--video: '{files.video}' was not written"] if files.video is not None else []
         if engine != "mujoco":
-            print("no picture: only MuJoCo draws; --engine mujoco takes the MJCF file of the same name")
+            say(console, "no picture: only MuJoCo draws; --engine mujoco takes the MJCF file of the same name")
         for file in saved:
             print(f"saved {file}")
     for problem in problems:
         complain(problem)
-    if problems:
-        raise typer.Exit(1)
+    return 1 if problems else 0
 
 
-def _draw(console: Any, runs: list[Run], folder: Path, video: Path | None) -> list[Path]:
-    """Draw the robot, where MuJoCo moved it; returns the files."""
+def _simulate(
+    sources: Sequence[RobotSource], engine: str, options: SimulationOptions, record: Path | None
+) -> list[Run]:
+    """Run the motors of each source, and the controllers of the first with ideal motors."""
+    from actuon.demo.run import simulate
+
+    runs = []
+    with Bar() as bar:
+        for source, ideal in [*((own, False) for own in sources), (sources[0], True)]:
+            name = "ideal PD" if ideal else "real motor" if len(sources) == 1 else source.actuators.name
+            tick = bar.task(f"{name} in {engine}, {options.seconds:g} s")
+            done, recorder = simulate(
+                source, options.seconds, options.envs, ideal, engine=engine, tick=tick, tell=bar.say
+            )
+            done.title = name
+            if done.problem is None:
+                tick(1.0)
+            if record is not None and not runs and len(recorder):
+                recorder.save(record)
+            runs.append(done)
+    return runs
+
+
+def _draw(runs: Sequence[Run], folder: Path, video: Path | None) -> list[Path]:
+    """Draw the robots that MuJoCo moved; returns the files."""
     from actuon.demo.scenes import save_picture, save_video
 
     filmed = [run for run in runs if run.film is not None]
@@ -112,11 +158,6 @@ def _draw(console: Any, runs: list[Run], folder: Path, video: Path | None) -> li
     save_picture(filmed, files[0])
     if video is not None:
         files.append(video)
-        with Progress(console=console, transient=not console.is_terminal) as progress:
-            task = progress.add_task("video", total=1.0)
-            save_video(filmed, video, functools.partial(_update, progress, task))
+        with Bar() as bar:
+            save_video(filmed, video, bar.task("video"))
     return files
-
-
-def _update(progress: Any, task: Any, share: float) -> None:
-    progress.update(task, completed=share)

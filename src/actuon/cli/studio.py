@@ -8,44 +8,50 @@ import os
 import socket
 import sys
 import webbrowser
-from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 import actuon
 
-from .options import AllowTorch
+from .options import AllowTorch, File
 from .outputs import check_record
+from .show import make_console, say
 
 
-def bench(
-    robot: Annotated[
-        str,
-        typer.Argument(
-            help="A robot with actuators in or beside its file, .xml, .urdf, .mjb, .usda, .usd, .usdc or .usdz; or the "
-            "name of a motor.",
-            show_default=False,
-        ),
-    ],
-    host: Annotated[
-        str, typer.Option(help="Address to listen at. 0.0.0.0 lets everyone in your network use the page.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Where to listen; the next free one if taken.")] = 8017,
-    record: Annotated[
-        Path | None, typer.Option(help="Save every step as .npz or .csv, at the end.", readable=False)
-    ] = None,
+def studio(
+    robot: str,
+    /,
+    *,
+    actuators: File | None = None,
+    host: Annotated[str, Parameter(metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=65535))] = 8017,
+    record: File | None = None,
     allow_torch: AllowTorch = False,
 ) -> None:
-    """Move a robot, or a motor, in real time in a page of the browser, and change its values meanwhile.
+    """Tune a robot or a motor live in the browser.
 
-    The page can read and write files in the working folder only. Ctrl+C ends it.
+    Moves it in real time; every parameter can be changed while it runs. The page can read and write files in the
+    working folder only. Ctrl+C stops it.
+
+    Args:
+        robot: MJCF, URDF or USD file with motors in it or next to it, or the name of a motor.
+        actuators: Motors to use instead of those of the robot.
+        host: Address to listen at. 0.0.0.0 lets everyone in your network use the page.
+        port: Port to listen at; the next free one if it is taken.
+        record: Save every step at the end (.npz, .csv).
     """
+    from actuon.robot_source import find_source
+
     if record is not None:
         check_record(record)
     actuon.quiet()
+    say(make_console(), find_source(robot, allow_torch, actuators).motors_from())
     print("kernels are compiled on first use", flush=True)
-    with actuon.studio.open(robot, host=host, port=port, record=record, allow_torch=allow_torch) as opened:
+    with actuon.studio.open(
+        robot, actuators=actuators, host=host, port=port, record=record, allow_torch=allow_torch
+    ) as opened:
         print(f"{opened.session.source.title}: serving at {opened.url} (Ctrl+C to stop)")
         if "SSH_CONNECTION" in os.environ:
             there = f"{getpass.getuser()}@{socket.gethostname()}"

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All commands of ``actuon``, by name, with their usage and what stands below their options."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from cyclopts import App, Group, Parameter
+
+import actuon
+
+from . import fit, motors, robot, run, studio
+from .help import HelpFormatter
+from .options import ARGUMENTS, COMMANDS
+
+START, CHECK, IDENTIFY, CONVERT, OPTIONS = map(
+    Group.create_ordered, ("Start", "Check", "Identify", "Convert", "Options")
+)
+
+app = App(
+    name="actuon",
+    help="Realistic motors for robot simulation.",
+    usage="actuon COMMAND [ARGS] [OPTIONS]",
+    help_epilogue="""\
+Try:  actuon run "$(python -c 'import actuon; print(actuon.assets.quadruped_mjcf)')"
+Docs: actuon COMMAND --help""",
+    help_format="plaintext",
+    help_formatter=HelpFormatter(),
+    help_flags="--help",
+    version=actuon.__version__,
+    version_flags="--version",
+    group_commands=OPTIONS,
+    group_arguments=ARGUMENTS,
+    group_parameters=OPTIONS,
+    default_parameter=Parameter(negative=()),
+    print_error=False,
+    exit_on_error=False,
+)
+app.register_install_completion_command(help="Install shell completion.", sort_key=1)
+for flag, help_text, sort_key in (("--version", "Print the version.", 0), ("--help", "Show this help.", 2)):
+    app[flag].help, app[flag].sort_key = help_text, sort_key
+_orders = itertools.count()
+
+
+def _add(
+    parent: App,
+    group: Group,
+    command: Callable[..., Any],
+    usage: str,
+    below: str = "",
+    *,
+    name: str = "",
+    show: bool = True,
+) -> App:
+    """Add a command below those of its group; returns it.
+
+    Args:
+        parent: Application or command that it belongs to.
+        group: Group in the help of the parent.
+        command: Function.
+        usage: Command line without ``actuon``.
+        below: Text below the options in the help of the command.
+        name: Name. Default: that of the function.
+        show: List it in the help.
+    """
+    added = App(
+        name=name or command.__name__,
+        group=group,
+        usage=f"actuon {usage}",
+        help_epilogue=below,
+        show=show,
+        sort_key=next(_orders),
+    )
+    added.default(command)
+    parent.command(added)
+    return added
+
+
+_SAFE = "Exit code: 0 no problems, 1 errors"
+_USELESS = "Exit code: 1 if the fit is of no use; the result is still written."
+_FIT = "Example: actuon fit runs/*.csv --load mass=0.49 --load length=0.1 -o servo.yaml"
+_EXCITE = "Example: actuon fit excite next.csv --load mass=0.49 --load length=0.1 --limit position=-1.5:1.5"
+_INIT = "Next: replace a PD entry by a real motor (`motor: ak80-9`, see `actuon motors`), then `actuon check ROBOT`."
+_RUN = "Exit code: 1 if a run diverges, loses its targets or stays at a limit; results are still saved."
+
+_add(app, START, robot.init, "init ROBOT [-o FILE]", _INIT)
+motors_app = _add(app, START, motors.motors, "motors [show NAME]", "Example: actuon motors show ak80-9")
+_add(motors_app, COMMANDS, motors.show, "motors show NAME", "Next: `motor: NAME` in an actuon.yaml selects it.")
+_add(app, START, studio.studio, "studio ROBOT|MOTOR [OPTIONS]", "Example: actuon studio ak80-9")
+
+_add(app, CHECK, robot.inspect, "inspect ROBOT [OPTIONS]", f"{_SAFE}, 2 file cannot be read.")
+_add(app, CHECK, robot.check, "check ROBOT [--dt SECONDS]", f"{_SAFE} or unstable, 2 file cannot be read.")
+_add(app, CHECK, run.run, "run ROBOT [OPTIONS]", _RUN)
+_add(app, CHECK, robot.plot, "plot WHAT... [OPTIONS]", "Example: actuon plot ak80-9 mini-cheetah -o compared.png")
+
+fit_app = _add(
+    app, IDENTIFY, fit.fit, "fit LOG... -o FILE [OPTIONS]\n       actuon fit COMMAND ...", f"{_USELESS}\n{_FIT}"
+)
+_add(fit_app, COMMANDS, fit.inspect, "fit inspect LOG... [OPTIONS]", "Example: actuon fit inspect runs/*.csv")
+_add(fit_app, COMMANDS, fit.select, "fit select LOG... -o FILE [OPTIONS]", _USELESS)
+_add(fit_app, COMMANDS, fit.apply, "fit apply FILE LOG... [OPTIONS]", "Example: actuon fit apply servo.yaml new/*.csv")
+_add(fit_app, COMMANDS, fit.excite, "fit excite FILE.csv [LOG...] [OPTIONS]", _EXCITE)
+_add(fit_app, COMMANDS, fit.network, "fit network KIND LOG... -o FILE.safetensors [OPTIONS]")
+_add(fit_app, COMMANDS, fit.fleet, "fit fleet FOLDER -o fleet.yaml [OPTIONS]", _USELESS)
+
+_add(app, CONVERT, robot.author, "author ROBOT ACTUATORS -o FILE")
+_add(app, CONVERT, robot.export, "export ROBOT -o FILE")
+
+# Former names, for one version.
+_add(app, START, studio.studio, "bench ROBOT|MOTOR [OPTIONS]", name="bench", show=False)
+_add(fit_app, COMMANDS, fit.fit, "fit logs LOG... [OPTIONS]", name="logs", show=False)
