@@ -261,8 +261,8 @@ def fit(
     compared: dict[str, Any] = {**common, "model": model, "models": former.models, "select": former.select}
     if former.excite is not None:
         motion = MotionOptions(limit=former.limit, seconds=former.seconds, actuators=former.actuators)
-        shown = {"as_json": output.as_json, "force": output.force}
-        return excite(former.excite, *logs, **common, model=model, motion=motion, **shown)
+        common |= {"model": model, "motion": motion, "as_json": output.as_json, "force": output.force}
+        return excite(former.excite, *logs, **common)
     if former.network is not None:
         where = "`actuon fit network`"
         _refuse(where, ("--resume", resume), ("--author", output.author), ("--report", output.report))
@@ -460,13 +460,16 @@ def excite(
             result = fit_logs(model=model, plant=moved, progress=bar.search, workers=workers, **known)
         chosen, values = result.joints[0].model, result.joints[0].values
     local, recorded = None, None
+    stated: Mapping[str, Any] = {}
     if moved is not None:
         local = refine(moved, [chosen], [values], 0, steps=0)
         rates = [len(run) / run.duration for run in moved.runs]
         options = dataclasses.replace(options, rate=float(np.clip(np.median(rates), 10.0, 2000.0)))
-        recorded, settings = motions_of(moved.runs, joint), {**moved.runs[0].settings, **settings}
+        recorded, stated = motions_of(moved.runs, joint), moved.runs[0].settings
     with SearchBar(options.generations) as bar:
-        found = design(bench.joint, chosen, values, limits, settings, options, local=local, progress=bar.motion)
+        found = design(
+            bench.joint, chosen, values, limits, {**stated, **settings}, options, local=local, progress=bar.motion
+        )
     found.save(file)
     picture = file.with_suffix(".png")
     draw(found, limits, picture)

@@ -130,10 +130,11 @@ def _simulate(
     """Run the motors of each source, and the controllers of the first with ideal motors."""
     from actuon.demo.run import simulate
 
-    runs = []
+    runs: list[Run] = []
     with Bar() as bar:
         for source, ideal in [*((own, False) for own in sources), (sources[0], True)]:
-            name = "ideal PD" if ideal else "real motor" if len(sources) == 1 else source.actuators.name
+            file = source.yaml if len(sources) > 1 else None
+            name = "ideal PD" if ideal else "real motor" if file is None else file.name
             tick = bar.task(f"{name} in {engine}, {options.seconds:g} s")
             done, recorder = simulate(
                 source, options.seconds, options.envs, ideal, engine=engine, tick=tick, tell=bar.say

@@ -145,7 +145,7 @@ def show_table(
 
 
 def fits(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether a table is no wider than the terminal with all its columns."""
+    """Return whether a table with all its columns fits the terminal."""
     return _widths(columns, rows, console.width) is not None
 
 

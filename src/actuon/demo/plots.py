@@ -23,12 +23,11 @@ from actuon.charts import (
     arranged,
     dots,
     line,
+    palette,
     save_charts,
 )
 
 from .run import Run
-
-_COLOURS = (REAL, IDEAL)
 
 
 def save_all(runs: Sequence[Run], folder: Path) -> list[Path]:
@@ -111,7 +110,8 @@ def torque_speed(runs: Sequence[Run], dof: int) -> Chart:
 
 
 def _back_to_front(runs: Sequence[Run]) -> list[tuple[Run, str]]:
-    return list(zip(runs, _COLOURS, strict=False))[::-1]
+    colours = [REAL, *palette(len(runs))[2:], IDEAL][: len(runs)]
+    return list(zip(runs, colours, strict=True))[::-1]
 
 
 def _times(run: Run) -> np.ndarray:

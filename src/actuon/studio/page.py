@@ -62,6 +62,7 @@ class Studio:
         folder: Folder that the page may read from and write to. Default: the working folder.
         record: Record all steps into this ``.npz`` or ``.csv`` file.
         allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
+        actuators: YAML with the robot's motors, instead of those in or next to its file.
     """
 
     def __init__(
@@ -73,11 +74,12 @@ class Studio:
         folder: PathLike = ".",
         record: PathLike | None = None,
         allow_torch: bool = False,
+        actuators: PathLike | None = None,
     ):
         for module in ("viser", "trimesh"):  # before the robot is loaded, which may take long
             require(module, "studio", "the page in the browser")
         self.folder = Folder(folder)
-        self.session = Session(find_source(robot, allow_torch))
+        self.session = Session(find_source(robot, allow_torch, actuators))
         self._background = Background()
         self._analyses = Analyses(self.session.source, self._background)
         try:
