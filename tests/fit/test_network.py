@@ -193,7 +193,7 @@ def test_trainings_run_on_ray_as_they_do_here(plant):
     ("arguments", "said"),
     [
         (["--network", "transformer"], "--network: got 'transformer'; networks: mlp, lstm, gru"),
-        (["--network", "mlp", "-o", "net.yaml"], "a network is written as .safetensors"),
+        (["--network", "mlp", "-o", "net.yaml"], "must be .safetensors"),
         (["--network", "mlp", "--report", "r"], "--report: does not go with --network"),
     ],
 )

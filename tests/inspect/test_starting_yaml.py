@@ -793,5 +793,5 @@ def test_a_usd_robot_with_actuators_says_so(tmp_path):
     add(stage, EXAMPLES["pd"])
     stage.GetRootLayer().Save()
     out = command("init", tmp_path / "robot.usda")
-    assert "actuon export  writes those" in out
+    assert "actuon export writes those" in out
     assert "to be set: kp and kd of hip_knee, slide" in out

@@ -264,8 +264,7 @@ def fit(
         common |= {"model": model, "motion": motion, "as_json": output.as_json, "force": output.force}
         return excite(former.excite, *logs, **common)
     if former.network is not None:
-        where = "`actuon fit network`"
-        _refuse(where, ("--resume", resume), ("--author", output.author), ("--report", output.report))
+        _refuse("--network", ("--resume", resume), ("--author", output.author), ("--report", output.report))
         files = NetworkOutput(output=output.output, as_json=output.as_json, force=output.force)
         return network(former.network, *logs, **compared, output=files)
     if len(logs) == 1 and robot_folders(logs[0]):

@@ -60,6 +60,8 @@ _ENOUGH = 5
 class Role(Enum):
     """Role of a column."""
 
+    MARK = "mark"
+    """Sign in front of the heading."""
     HEADING = "heading"
     """What the row is about. Several lines run down the rows that follow with an empty heading."""
     NAME = "name"
@@ -85,8 +87,8 @@ class Column:
 
     @property
     def header(self) -> str:
-        """Title with the unit below it."""
-        return f"{self.title}\n{self.unit}" if self.unit else self.title
+        """Title with the unit in brackets."""
+        return f"{self.title} [{self.unit}]" if self.unit else self.title
 
 
 def make_console(error: bool = False) -> Console:
@@ -215,8 +217,10 @@ def _show_blocks(
         for column, cell in zip(columns, row, strict=True):
             of_role[column.role].append(cell)
         for depth, heading in enumerate(of_role[Role.HEADING]):
+            marks = of_role[Role.MARK] if depth == 0 else []
             if heading:
-                _print_words(console, ", ".join(heading.split("\n")), style or "bold", "  " * depth)
+                text = " ".join((*marks, ", ".join(heading.split("\n"))))
+                _print_words(console, text, style or "bold", "  " * depth)
         indent = "  " * len(of_role[Role.HEADING])
         unit = "".join(of_role[Role.UNIT])
         if of_role[Role.NAME]:
@@ -331,11 +335,12 @@ def print_stability(console: Console, robot: Path, result: CheckResult) -> None:
     """Print the stability of each joint with an actuator."""
     from actuon.stability.report import COLUMNS, UNITS, summary_line
 
-    _, joint, *others = COLUMNS
-    columns = [Column(joint, Role.HEADING), *(Column(title, drop=_DROPPED.get(title, 0)) for title in others)]
-    rows = [(f"{sign} {name}", *cells) for sign, name, *cells in result.cells()]
+    mark, joint, *others = COLUMNS
+    columns = [Column(mark, Role.MARK), Column(joint, Role.HEADING)]
+    columns += [Column(title, drop=_DROPPED.get(title, 0)) for title in others]
     styles = ["" if joint.share < 1.0 else "red" for joint in result.rows]
-    show_table(console, columns, rows, f"{robot.name} at dt = {1e3 * result.robots[0].dt:.4g} ms", styles)
+    title = f"{robot.name} at dt = {1e3 * result.robots[0].dt:.4g} ms"
+    show_table(console, columns, result.cells(), title, styles)
     say(console, UNITS)
     for each in result.robots:
         if each.joints:
