@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import actuon
-from actuon.fit import JointLog, KnownLoadPlant, Log, apply, read_logs
-from actuon.fit.terms import JointFacts, build_model, duty_gain
+from actuon.fit import Applied, JointLog, KnownLoadPlant, Log, apply, read_logs
+from actuon.fit.duty import duty_gain
+from actuon.fit.presets import Bench, preset
 from actuon.fit.verdict import judge
-from tests.support.command_line import command
+from tests.support.command_line import assert_gives_way, command, outcome
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
 from tests.support.robot_files import save_robot
 from tests.support.trials import errors_of
@@ -83,6 +84,105 @@ def test_fit_select_apply(logs, tmp_path):
     assert list(found["logs"]) == [str(path) for path in logs]
     assert f"{found['mean']:.2f} mrad" in command("fit", "apply", output, *logs, "--dt", DT)
     assert "servo" in command("inspect", output)
+
+
+def test_sub_commands_are_what_former_options_were(logs, tmp_path):
+    options = ["--generations", "3", "--starts", "1", "--dt", DT, "--json"]
+    fitted = [
+        json.loads(command("fit", *words, *logs[:1], "--model", "servo_m1", *options)) for words in ((), ("logs",))
+    ]
+    chosen = [
+        json.loads(command("fit", *logs, "--models", "servo_m1,pd", *options)),
+        json.loads(command("fit", "select", *logs, "--models", "servo_m1,pd", *options)),
+    ]
+    motion = ["--load", "mass=0.5", "--load", "length=0.1", "--limit", "position=-1:1", "--seconds", "2"]
+    motions = [
+        json.loads(command("fit", "--excite", tmp_path / "a.csv", *motion, *options)),
+        json.loads(command("fit", "excite", tmp_path / "b.csv", *motion, *options)),
+    ]
+    for former, now in (fitted, chosen, motions):
+        times = ("seconds",) if "mae_mrad" in now else ()
+        assert {k: v for k, v in former.items() if k not in times} == {k: v for k, v in now.items() if k not in times}
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+    fleet = tmp_path / "robots"
+    for name, log in zip(("one", "two"), logs, strict=False):
+        (fleet / name).mkdir(parents=True)
+        (fleet / name / log.name).write_bytes(log.read_bytes())
+    fleets = [json.loads(command("fit", *words, fleet, "--model", "servo_m1", *options)) for words in ((), ("fleet",))]
+    assert [list(each["robots"]) for each in fleets] == [["one", "two"]] * 2
+    assert fleets[0]["robots"]["one"]["joints"] == fleets[1]["robots"]["one"]["joints"]
+
+
+def test_fit_inspect_shows_what_was_understood(logs, complaint):
+    printed = command("fit", "inspect", *logs[:2])
+    first, second = read_logs(logs[:2])
+    assert f"{first.path}: {len(first)} samples in {first.duration:.4g} s" in " ".join(printed.split())
+    assert re.search(r"│ joint +│ position +│ +-?[\d.]+ │ +[\d.]+ │ rad +│ rad ", printed)
+    assert "kp 50" in printed
+    for finding in first.findings:
+        assert f"{finding.severity}: {finding}" in " ".join(printed.split())
+    found = json.loads(command("fit", "inspect", *logs[:2], "--json"))["logs"]
+    assert [log["path"] for log in found] == [first.path, second.path]
+    position = found[0]["joints"]["joint"]["position"]
+    assert position["unit"] == "rad"
+    assert position["low"] == first.joints[0].position.min()
+    assert [one["text"] for one in found[0]["findings"]] == [str(one) for one in first.findings]
+    assert {one["kind"] for one in found[0]["findings"]} == {one.kind for one in first.findings}
+    assert found[0]["rate"] == pytest.approx((len(first) - 1) / first.duration, rel=0.2)
+    assert "'none.csv' does not exist" in complaint("fit", "inspect", "none.csv")
+
+
+def test_tables_of_fits_give_way(logs, tmp_path):
+    options = ["--generations", "2", "--starts", "1", "--dt", DT]
+    shown = {
+        "select": ("fit", "select", *logs, "--models", "servo_m1,pd", *options),
+        "inspect": ("fit", "inspect", *logs[:2]),
+        "excite": (
+            "fit", "excite", tmp_path / "next.csv", "--load", "mass=0.5", "--load", "length=0.1",
+            "--limit", "position=-1:1", "--seconds", "2", "--force", *options,
+        ),
+    }  # fmt: skip
+    command("fit", *logs[:1], "--model", "servo_m1", "-o", tmp_path / "servo.yaml", *options, code=None)
+    shown["apply"] = ("fit", "apply", tmp_path / "servo.yaml", *logs, "--dt", DT)
+    for name, arguments in shown.items():
+
+        def show(columns, arguments=arguments):
+            code, printed, complaints = outcome(*arguments, columns=columns)
+            assert complaints == ""
+            assert code in (None, 0, 1)
+            return re.sub(r"\d+ candidates in \d+ s", "", printed)
+
+        assert "┃" in assert_gives_way(show), name
+
+
+def test_tables_of_fleets_and_networks_give_way(logs, monkeypatch, capsys):
+    from actuon.cli.show import print_fleet, print_network
+    from actuon.fit import SearchOptions, fit_fleet
+    from actuon.fit.network_fitting import NetworkResult
+    from actuon.fit.network_training import Trained
+
+    plants = {name: KnownLoadPlant(read_logs(logs[i : i + 1]), dt=DT) for i, name in enumerate(("first", "second"))}
+    fleet = fit_fleet(plants, model="servo_m1", options=SearchOptions(generations=2, starts=1))
+    ranges = {"position_error": (-0.1, 0.2), "velocity": (-3.0, 3.0)}
+    trained = Trained("mlp", {}, (0, 1), 1.0, 1.0, 1.0, DT, 0.01, 0.02, 0.003, 0.004, 0.005, ranges, 0.01)
+    applied = apply_errors(plants["first"])
+    network = NetworkResult("joint", trained, "", 0.0, applied, (), {}, 0)
+
+    def showing(print_result, *arguments):
+        def show(columns):
+            monkeypatch.setenv("COLUMNS", str(columns))
+            print_result(*arguments)
+            return capsys.readouterr().out
+
+        return show
+
+    assert "servo_m1 on 2 robots" in assert_gives_way(showing(print_fleet, fleet))
+    assert "dry friction" in assert_gives_way(showing(print_network, network, ()))
+
+
+def apply_errors(plant):
+    """Errors of actuators on the runs of a plant."""
+    return Applied(plant.joints, tuple(run.path for run in plant.runs), np.full((len(plant.runs), 1), 0.01))
 
 
 def test_fit_prints_json_and_keeps_what_is_fixed(logs, tmp_path):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -17,9 +18,12 @@ from actuon.cli import main as cli
 
 
 def command(*arguments, code=0, columns=160):
-    """Return what the command prints in a terminal of some columns. On bad input, use the fixture `complaint`."""
+    """Return what the command prints, in a terminal of some columns, if it ends with ``code``; None: any.
+
+    On bad input, use the fixture `complaint`.
+    """
     ended, printed, complaints = outcome(*arguments, columns=columns)
-    assert ended == code, printed + complaints
+    assert code is None or ended == code, printed + complaints
     assert complaints == ""
     return printed
 
@@ -57,3 +61,27 @@ def in_a_process(*arguments, code=0, cwd=None):
     assert "Traceback" not in done.stderr
     assert code or done.stderr == ""
     return done.stdout, done.stderr
+
+
+def assert_gives_way(show):
+    """Check that a command's output fits narrow terminals with whole words, and that blocks of rows hold all cells.
+
+    Args:
+        show: Function that returns the output for a number of columns.
+    """
+    wide = show(200)
+    known, headers = words(wide), words("".join(line for line in wide.splitlines() if "┃" in line))
+    assert known
+    for columns in (80, 40):
+        narrow = show(columns)
+        for line in narrow.splitlines():
+            assert len(line) <= columns or "/" in line or len(line.split()) == 1, line
+        left_out = re.search(r"not shown, for lack of width:.*", narrow)
+        assert words(narrow) - known <= words("not shown for lack of width:")
+        assert left_out or known - words(narrow) <= headers
+    return wide
+
+
+def words(text):
+    """Return the words of an output, without frames of tables and punctuation."""
+    return set(re.findall(r"[^\s,;\[\]┏┳┓┡╇┩├┼┤└┴┘┃│━─]+", text))

@@ -54,8 +54,11 @@ def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]
         first: Begin of the first line.
         rest: Begin of the others.
     """
+    words = text.split()
+    if words and first.strip() and len(first) + len(words[0]) > width:
+        return [first.rstrip(), *wrapped(text, width, rest, rest)]
     return textwrap.wrap(
-        " ".join(text.split()),
+        " ".join(words),
         width,
         initial_indent=first,
         subsequent_indent=rest,

@@ -135,7 +135,7 @@ def show_table(
     for i, size in widths.items():
         justify: Literal["left", "right"] = "right" if columns[i].role is Role.VALUE else "left"
         table.add_column(escape(columns[i].header), width=size, justify=justify)
-    is_grouped = any(not row[0] for row in lines)
+    is_grouped = None in styled
     for row, style in zip(lines, styled, strict=True):
         if is_grouped and style is not None:
             table.add_section()
