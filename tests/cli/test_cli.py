@@ -267,3 +267,71 @@ def test_inspect_says_what_is_wrong_with_a_yaml(tmp_path):
 
 def test_version():
     assert in_a_process("--version")[0].strip() == actuon.__version__
+
+
+@pytest.fixture
+def arm(tmp_path):
+    """An arm with its motors, and a file with weaker ones."""
+    for name in ("arm.xml", "arm.actuon.yaml"):
+        shutil.copy(ASSETS / name, tmp_path)
+    weak = tmp_path / "weak.yaml"
+    weak.write_text((tmp_path / "arm.actuon.yaml").read_text().replace("kp: 600", "kp: 60"))
+    assert weak.read_text() != (tmp_path / "arm.actuon.yaml").read_text()
+    return tmp_path / "arm.xml"
+
+
+def test_the_first_line_says_where_the_motors_are_from(arm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    weak = ("--actuators", "weak.yaml")
+    for name, rest in (
+        ("check", ()),
+        ("run", ("--seconds", 0.02)),
+        ("plot", ("--kind", "envelope", "-o", "a.png", "--force")),
+    ):
+        assert command(name, "arm.xml", *rest).splitlines()[0] == "motors from arm.actuon.yaml"
+        assert command(name, "arm.xml", *rest, *weak).splitlines()[0] == "motors from weak.yaml"
+    assert command("plot", "ak80-9", "-o", "b.png").splitlines()[0] == "motor ak80-9 of the catalogue"
+    assert json.loads(command("check", "arm.xml", "--json"))["motors_from"] == "motors from arm.actuon.yaml"
+
+
+def test_several_files_of_motors_are_compared(arm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    both = ("--actuators", "arm.actuon.yaml", "--actuators", "weak.yaml")
+    printed = command("check", "arm.xml", *both)
+    own, weak = printed.split("motors from weak.yaml\n")
+    assert own.startswith("motors from arm.actuon.yaml\n")
+    assert ("│ 600 │" in own, "│ 600 │" in weak) == (True, False)
+    first, second = json.loads(command("check", "arm.xml", *both, "--json"))["compared"]
+    assert first == json.loads(command("check", "arm.xml", "--json"))
+    assert second["robots"][0]["joints"][0]["kp"] == pytest.approx(60.0)
+    printed = command("run", "arm.xml", "--seconds", 0.02, *both)
+    assert printed.splitlines()[:2] == ["motors from arm.actuon.yaml", "motors from weak.yaml"]
+    header = printed[printed.index("┏") : printed.index("┡")]
+    for title in ("arm.actuon.yaml", "weak.yaml", "ideal PD"):
+        assert title in header
+    printed = command("plot", "arm.xml", "--kind", "step", "-o", "a.png", *both)
+    assert printed.splitlines()[:2] == ["motors from arm.actuon.yaml", "motors from weak.yaml"]
+    assert (tmp_path / "a.png").exists()
+
+
+def test_files_of_motors_that_cannot_be_used(arm, complaint):
+    assert "'none.yaml' does not exist" in complaint("check", "arm.xml", "--actuators", "none.yaml")
+    assert "--actuators: 'ak80-9' is a motor" in complaint("plot", "ak80-9", "--actuators", "weak.yaml")
+    assert "--actuators: 'weak.yaml' has the motors already" in complaint(
+        "run", "weak.yaml", "--actuators", "arm.actuon.yaml"
+    )
+    assert "'none.yaml' does not exist" in complaint("studio", "arm.xml", "--actuators", "none.yaml")
+
+
+def test_a_short_run_warns_that_there_is_no_push(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = "! no push: it comes at 4.5 s, and the run ends at 0.05 s"
+    assert said in command("run", ASSETS / "quadruped.xml", "--seconds", 0.05)
+    assert "no push" not in command("run", ASSETS / "arm.xml", "--seconds", 0.05)
+
+
+def test_motors_that_become_parameters_stand_first():
+    rows = [line.split("│") for line in command("motors", "show", "ak80-9").splitlines() if "│" in line]
+    used = ["." in cells[5] for cells in rows]
+    assert used == sorted(used, reverse=True)
+    assert {True, False} == set(used)
