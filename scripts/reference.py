@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the documentation's tables from the declarations: ``python -m scripts.reference docs``."""
+"""Writes the documentation's tables from the declarations, and what the command prints.
+
+``python -m scripts.reference docs``
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import os
 import re
+import shlex
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import actuon
 from actuon.declare.registry import ComponentKind, Registered, by_schema
@@ -18,6 +26,9 @@ from actuon.motors.figures import FIGURES, SPELLINGS
 
 _TABLE = re.compile(r"<!-- ([\w ]+)(?:: (\w+))? -->\n(?:\|.*\n)*")
 _PARAMETERS = re.compile(r"<!-- parameters: (\w+) -->")
+_TERMINAL = re.compile(r"<!-- terminal: (.*) -->\n(?:```text\n(?:.*\n)*?```\n)?")
+_COLUMNS = "90"
+"""Width of the terminal on pages [characters]."""
 
 GROUP_STAGES = {
     "IdealPDActuatorCfg": ("ControllerPD", "ClampingMaxEffort"),
@@ -75,6 +86,25 @@ def log_formats_table() -> str:
     lines = ["| endings | content |", "|---|---|"]
     lines += [f"| {', '.join(f'`{ending}`' for ending in each.endings)} | {each.doc} |" for each in FORMATS]
     return "\n".join(lines) + "\n"
+
+
+def terminal_block(line: str) -> str:
+    """Return a command line and what it prints in the folder of the sample robots, as a block of Markdown."""
+    from actuon.cli.main import main as run_command
+
+    printed = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+    with (
+        contextlib.chdir(actuon.assets.FOLDER),
+        mock.patch.object(sys, "argv", shlex.split(line)),
+        mock.patch.dict(os.environ, {"COLUMNS": _COLUMNS}),
+        contextlib.redirect_stdout(printed),
+        warnings.catch_warnings(),
+        contextlib.suppress(SystemExit),
+    ):
+        run_command()
+    text = printed.buffer.getvalue().decode()
+    lines = (each.rstrip() for each in text.strip("\n").splitlines())
+    return "\n".join(("```text", f"$ {line}", *lines, "```\n"))
 
 
 def terms_table() -> str:
@@ -167,7 +197,8 @@ def with_tables(docs: Path, page: Path) -> str:
         mark = found[0].split("\n", 1)[0]
         return f"{mark}\n{tables[kind](name)}" if kind in tables else found[0]
 
-    return _TABLE.sub(written, page.read_text(encoding="utf-8"))
+    text = _TABLE.sub(written, page.read_text(encoding="utf-8"))
+    return _TERMINAL.sub(lambda m: f"<!-- terminal: {m[1]} -->\n{terminal_block(m[1])}", text)
 
 
 def main() -> None:

@@ -10,7 +10,9 @@ import pytest
 from cyclopts import App
 
 from actuon.cli.app import app
+from scripts.reference import with_tables
 from tests.support.command_line import COMMAND, command
+from tests.support.paths import ROOT
 
 BOX = "┏┳┓┡╇┩├┼┤└┴┘┃│━─"
 FORMER = {
@@ -103,6 +105,15 @@ def test_former_options_of_fit_are_hidden():
         assert option not in text
     assert "  logs " not in text
     assert "bench" not in command("--help")
+
+
+def test_the_page_of_the_documentation_shows_what_commands_print():
+    page = ROOT / "docs/reference/cli.md"
+    assert with_tables(ROOT / "docs", page) == page.read_text("utf-8"), "run: python -m scripts.reference docs"
+    for names, found in COMMANDS.items():
+        assert found.show is (
+            f"<!-- terminal: {' '.join(('actuon', *names))} --help -->" in page.read_text("utf-8")
+        ) or (names == ("motors", "show"))
 
 
 def test_no_command_has_many_parameters():

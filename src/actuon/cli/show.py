@@ -195,9 +195,13 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
     for i, column in enumerate(columns):
         own = [row[i] for row in rows]
         whole = max((len(line) for cell in own for line in cell.split("\n")), default=0)
-        words = chain(column.header.split(), *(cell.split() for cell in own) if column.role is Role.TEXT else ())
+        header = column.header.split("\n")
+        words = chain(
+            header if len(header) > 1 else column.header.split(),
+            *(cell.split() for cell in own) if column.role is Role.TEXT else (),
+        )
         least.append(max(max(map(len, words), default=0), 0 if column.role is Role.TEXT else whole))
-        most.append(max(whole, *(len(line) for line in column.header.split("\n"))))
+        most.append(max(whole, *map(len, header)))
     spare = width - (3 * len(columns) + 1) - sum(least)
     if spare < 0:
         return None
