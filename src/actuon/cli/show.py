@@ -383,7 +383,7 @@ def print_motors(console: Console, motors: Iterable[CatalogueMotor]) -> None:
         cells = ("" if values.get(name) is None else f"{values[name]:.4g}" for name in _MAIN_NAMES)
         rows.append((motor.name, motor.vendor, ", ".join(motor.robots), *cells))
     show_table(console, columns, rows)
-    say(console, "at the joint; empty: no source gives it. More: `actuon motors show NAME`")
+    say(console, "at the joint; an empty cell has no source. More: `actuon motors show NAME`")
 
 
 def print_motor(console: Console, motor: CatalogueMotor) -> None:
