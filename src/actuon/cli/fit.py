@@ -6,22 +6,36 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from cyclopts import Group, Parameter
-from cyclopts.validators import Number
+from cyclopts import Parameter
 
 import actuon
 from actuon.errors import ParameterError, RobotFileError
 from actuon.files import check_folder
-from actuon.logs.formats import endings_in_words
 
-from .options import AllowTorch, Count, File, Folder, Force, Json, OutputFile, Seconds
-from .outputs import YAML, check_new
+from .fit_options import (
+    MODEL,
+    FleetOutput,
+    FormerOptions,
+    FreeOptions,
+    Logs,
+    ModelName,
+    Models,
+    MotionOptions,
+    NetworkOutput,
+    OutputOptions,
+    PlantOptions,
+    Resume,
+    SearchOptions,
+    check_results,
+    numbers,
+    refuse,
+)
+from .options import AllowTorch, File, Folder, Force, Json
+from .outputs import check_new
 from .show import (
     SearchBar,
     log_rate,
@@ -36,204 +50,9 @@ from .show import (
 )
 
 if TYPE_CHECKING:
-    from actuon.fit import Plant
-    from actuon.fit.excitation import Limits
+    from actuon.fit import FitResult, Plant
 
-WHAT = Group.create_ordered("What moves")
-MODEL = Group.create_ordered("Model")
-MOTION = Group.create_ordered("Motion")
-SEARCH = Group.create_ordered("Search")
-OUTPUT = Group.create_ordered("Output")
-
-Logs = Annotated[Path, Parameter(name="LOG...", help=f"Files ({endings_in_words()}), folders or patterns.")]
-Pairs = tuple[str, ...]
-ReportFolder = Annotated[Path | None, Parameter(metavar="DIR", help="Write a report with plots.")]
-ModelName = Annotated[str | None, Parameter(metavar="NAME", group=MODEL)]
-Models = Annotated[
-    str | None, Parameter(metavar="NAMES", group=MODEL, help="Comma-separated list of models. Default: the usual ones.")
-]
-Resume = Annotated[
-    Path | None,
-    Parameter(metavar="FILE", group=SEARCH, help="Checkpoint: resume from it and save progress to it."),
-]
 _DEFAULT_MODEL = "m4"
-
-
-@Parameter(name="*", group=WHAT)
-@dataclass(frozen=True, kw_only=True)
-class PlantOptions:
-    """Test setup: the joint or robot that the motors move."""
-
-    load: Annotated[Pairs, Parameter(metavar="NAME=VALUE", show_default=False)] = ()
-    """Known load of a single joint: mass (kg) and length (m) of a pendulum, or inertia (kg·m²). Repeatable."""
-    robot: File | None = None
-    """Robot that the joints belong to (MJCF, URDF, USD)."""
-    plant: File | None = None
-    """YAML with robot, columns, and free or fixed parameters."""
-    columns: File | None = None
-    """YAML that maps columns to quantities and units."""
-    window: Seconds | None = None
-    """Split logs into windows, each started from its measured state."""
-    dt: Annotated[Seconds | None, Parameter(group=SEARCH)] = None
-    """Simulation time step. Default: close to that of the logs."""
-
-    def read(self, logs: Sequence[Path], dt: float | None = None) -> Plant:
-        """Read logs; returns the test setup with its runs.
-
-        Args:
-            logs: Files, folders or patterns.
-            dt: Time step if there is no ``--dt`` [s].
-        """
-        from actuon.fit import KnownLoadPlant, RobotPlant, load_plant, read_logs
-
-        if not logs:
-            raise ParameterError(
-                "no logs. Pass files, folders or glob patterns, or plan a first recording with `actuon fit excite`"
-            )
-        if self.dt is not None and not 0.0 < self.dt <= 0.1:
-            raise ParameterError(f"--dt: got {self.dt}; must be > 0 and at most 0.1 [s]")
-        dt = dt if self.dt is None else self.dt
-        load = _numbers("--load", self.load) or None
-        if self.plant is not None:
-            where = f"--plant: state it in '{self.plant}'"
-            _refuse(where, ("--robot", self.robot), ("--columns", self.columns), ("--load", load))
-            return load_plant(self.plant, logs, dt=dt, window=self.window)
-        runs = read_logs(logs, self.columns)
-        if self.robot is not None:
-            _refuse("--robot: the load of a joint is what it carries", ("--load", load))
-            return RobotPlant(self.robot, runs, dt, self.window)
-        if self.window is not None:
-            runs = [part for run in runs for part in run.split_windows(self.window)]
-        return KnownLoadPlant(runs, load, dt)
-
-
-@Parameter(name="*", group=MODEL)
-@dataclass(frozen=True, kw_only=True)
-class FreeOptions:
-    """Parameters of models that are fixed or free."""
-
-    fix: Annotated[Pairs, Parameter(metavar="PATH=VALUE", show_default=False)] = ()
-    """Known parameter, e.g. controller.resistance=3.1. Repeatable."""
-    free: Annotated[Pairs, Parameter(metavar="PATH[=LO:HI]", show_default=False)] = ()
-    """Parameter to estimate, with its range. Repeatable."""
-
-    def known(self, search: SearchOptions) -> dict[str, Any]:
-        """Return the arguments of a fit that these options and those of the search make."""
-        return {"fix": _numbers("--fix", self.fix), "free": _ranges(self.free), "options": search.options()}
-
-
-@Parameter(name="*", group=SEARCH)
-@dataclass(frozen=True, kw_only=True)
-class SearchOptions:
-    """Effort of a search, and where it runs."""
-
-    starts: Count = 2
-    """Independent searches; the best is kept."""
-    generations: Count = 250
-    """Maximum generations per search."""
-    seed: Annotated[int, Parameter(metavar="N", validator=Number(gte=0))] = 0
-    """Random seed."""
-    on: Annotated[str | None, Parameter(metavar="ADDRESS")] = None
-    """Run on Ray: "ray" for this machine, or ray://HOST:PORT."""
-
-    def options(self) -> Any:
-        """Return the options of the library."""
-        from actuon.fit import SearchOptions as Options
-
-        return Options(seed=self.seed, starts=self.starts, generations=self.generations)
-
-    def workers(self) -> AbstractContextManager[Any]:
-        """Return the workers that run searches; None for this process."""
-        if self.on is None:
-            return nullcontext()
-        from actuon.fit.ray_jobs import RayWorkers
-
-        return RayWorkers(self.on)
-
-
-@Parameter(name="*", group=OUTPUT)
-@dataclass(frozen=True, kw_only=True)
-class OutputOptions:
-    """Results of a fit."""
-
-    output: OutputFile | None = None
-    """Motor file to write (actuon.yaml)."""
-    report: ReportFolder = None
-    author: File | None = None
-    """Also write the motors into this USD robot."""
-    as_json: Json = False
-    force: Annotated[Force, Parameter(help="Overwrite existing files and actuators.")] = False
-
-    def check(self) -> None:
-        """Check the files before the fit."""
-        _check_results(self.output, self.report, self.force)
-
-    def write(self, result: Any, plant: Plant) -> int:
-        """Write and print a result; returns the exit code."""
-        from .fit_author import write_robot
-        from .fit_report import write_report
-
-        written = []
-        if self.output is not None:
-            result.save(self.output)
-            written.append(self.output)
-        if self.author is not None:
-            write_robot(self.author, result.entries())
-            written.append(self.author)
-        if self.report is not None:
-            written.append(write_report(result, plant, self.report))
-        _present(self.as_json, result.as_dict, lambda: print_fit(result), written)
-        return 1 if result.is_useless else 0
-
-
-@Parameter(name="*", group=OUTPUT)
-@dataclass(frozen=True, kw_only=True)
-class FleetOutput:
-    """Results of a fit of several robots."""
-
-    output: OutputFile | None = None
-    """File to write (fleet.yaml), with a motor file for each robot in a folder next to it."""
-    report: ReportFolder = None
-    as_json: Json = False
-    force: Annotated[Force, Parameter(help="Overwrite existing files.")] = False
-
-
-@Parameter(name="*", group=OUTPUT)
-@dataclass(frozen=True, kw_only=True)
-class NetworkOutput:
-    """Results of a training."""
-
-    output: OutputFile | None = None
-    """Network to write (.safetensors), with a motor file next to it."""
-    as_json: Json = False
-    force: Annotated[Force, Parameter(help="Overwrite existing files.")] = False
-
-
-@Parameter(name="*", group=MOTION)
-@dataclass(frozen=True, kw_only=True)
-class MotionOptions:
-    """A motion to design."""
-
-    limit: Annotated[Pairs, Parameter(metavar="NAME=VALUE", show_default=False)] = ()
-    """position=LOW:HIGH (rad), speed=MOST (rad/s) or effort=MOST (N·m). Repeatable."""
-    seconds: Seconds = 15
-    """Length of the motion."""
-    actuators: File | None = None
-    """Motor file to begin with, instead of a fit to the logs."""
-
-
-@Parameter(name="*", show=False)
-@dataclass(frozen=True, kw_only=True)
-class FormerOptions:
-    """Options of ``actuon fit`` that are sub-commands now; read for one version."""
-
-    select: bool = False
-    models: str | None = None
-    excite: Path | None = None
-    network: str | None = None
-    limit: Pairs = ()
-    seconds: float = MotionOptions.seconds
-    actuators: Path | None = None
 
 
 def fit(
@@ -264,11 +83,11 @@ def fit(
         common |= {"model": model, "motion": motion, "as_json": output.as_json, "force": output.force}
         return excite(former.excite, *logs, **common)
     if former.network is not None:
-        _refuse("--network", ("--resume", resume), ("--author", output.author), ("--report", output.report))
+        refuse("--network", ("--resume", resume), ("--author", output.author), ("--report", output.report))
         files = NetworkOutput(output=output.output, as_json=output.as_json, force=output.force)
         return network(former.network, *logs, **compared, output=files)
     if len(logs) == 1 and robot_folders(logs[0]):
-        _refuse("a folder of robots", ("--resume", resume), ("--author", output.author))
+        refuse("a folder of robots", ("--resume", resume), ("--author", output.author))
         own = {field.name: getattr(output, field.name) for field in dataclasses.fields(FleetOutput)}
         return fleet(logs[0], **compared, output=FleetOutput(**own))
     if former.select or former.models:
@@ -311,7 +130,7 @@ def _fit(
     output.check()
     actuon.quiet()
     if search.on is not None:
-        _refuse("--on: a checkpoint is kept on the machine that searches", ("--resume", resume))
+        refuse("--on: a checkpoint is kept on the machine that searches", ("--resume", resume))
     known = free.known(search)
     moved = plant.read(logs)
     if output.author is not None:
@@ -320,7 +139,25 @@ def _fit(
         result = fit_logs(
             model=model, select=chosen, plant=moved, progress=bar.search, resume=resume, workers=workers, **known
         )
-    return output.write(result, moved)
+    return _write(output, result, moved)
+
+
+def _write(output: OutputOptions, result: FitResult, plant: Plant) -> int:
+    """Write and print a result; returns the exit code."""
+    from .fit_author import write_robot
+    from .fit_report import write_report
+
+    written = []
+    if output.output is not None:
+        result.save(output.output)
+        written.append(output.output)
+    if output.author is not None:
+        write_robot(output.author, result.entries())
+        written.append(output.author)
+    if output.report is not None:
+        written.append(write_report(result, plant, output.report))
+    _present(output.as_json, result.as_dict, lambda: print_fit(result), written)
+    return 1 if result.is_useless else 0
 
 
 def inspect(
@@ -437,17 +274,17 @@ def excite(
     pyplot()
     actuon.quiet()
     single = "`actuon fit excite`, which is for a single joint"
-    _refuse(single, ("--robot", plant.robot), ("--plant", plant.plant))
-    known, settings = free.known(search), _numbers("--load", plant.load)
+    refuse(single, ("--robot", plant.robot), ("--plant", plant.plant))
+    known, settings = free.known(search), numbers("--load", plant.load)
     generations = min(search.generations, ExcitationOptions.generations)
     options = ExcitationOptions(seconds=motion.seconds, generations=generations, seed=search.seed)
     moved = plant.read(logs) if logs else None
     if moved is None:
-        limits = _limits(motion.limit, None)
+        limits = motion.limits(None)
         bench = bench_of(settings, limits)
     else:
         (joint,) = moved.joints
-        limits = _limits(motion.limit, limits_of(moved.runs, joint))
+        limits = motion.limits(limits_of(moved.runs, joint))
         bench = Bench(moved.scales()[0], moved.runs, joint)
     if motion.actuators is not None:
         chosen, values = from_file(motion.actuators, bench, model)
@@ -554,7 +391,7 @@ def fleet(
 
     from .fit_report import write_report
 
-    _check_results(output.output, output.report, output.force)
+    check_results(output.output, output.report, output.force)
     actuon.quiet()
     known = free.known(search)
     robots = robot_folders(folder)
@@ -587,6 +424,10 @@ def _fleet_as_dict(result: Any) -> dict[str, Any]:
     }
 
 
+def _listed(names: str | None) -> list[str]:
+    return [name.strip() for name in names.split(",")] if names else []
+
+
 def _present(
     as_json: bool, as_dict: Callable[[], Mapping[str, Any]], show: Callable[[], None], written: Iterable[Path]
 ) -> None:
@@ -597,76 +438,3 @@ def _present(
     show()
     for path in written:
         print(f"wrote {path}")
-
-
-def _check_results(output: Path | None, report: Path | None, force: bool) -> None:
-    """Check a YAML and the folder of a report before anything is fitted."""
-    if output is not None:
-        check_new(output, YAML, force)
-    if report is not None:
-        from actuon.charts import pyplot
-
-        check_folder(report)
-        pyplot()
-
-
-def _refuse(where: str, *options: tuple[str, Any]) -> None:
-    """Raise an error for the first option that is set and does not go with another one."""
-    for option, value in options:
-        if value is not None:
-            raise ParameterError(f"{option}: does not go with {where}")
-
-
-def _listed(names: str | None) -> list[str]:
-    return [name.strip() for name in names.split(",")] if names else []
-
-
-def _numbers(option: str, texts: Iterable[str]) -> dict[str, float]:
-    found = {}
-    for text in texts:
-        name, _, value = text.partition("=")
-        try:
-            found[name.strip()] = float(value)
-        except ValueError:
-            name = ""
-        if not name.strip():
-            raise ParameterError(f"{option}: got '{text}'; must be NAME=NUMBER")
-    return found
-
-
-def _ranges(texts: Iterable[str]) -> dict[str, tuple[float, float] | None]:
-    found: dict[str, tuple[float, float] | None] = {}
-    for text in texts:
-        path, equals, ends = text.partition("=")
-        try:
-            found[path.strip()] = _range(ends) if equals else None
-        except ValueError:
-            raise ParameterError(f"--free: got '{text}'; must be PATH, or PATH=LOW:HIGH") from None
-    return found
-
-
-def _range(text: str) -> tuple[float, float]:
-    low, high = (float(end) for end in text.split(":"))
-    return low, high
-
-
-def _limits(texts: Iterable[str], usual: Limits | None) -> Limits:
-    """Return the limits of options ``--limit``, over those that logs show."""
-    from actuon.fit.excitation import Limits
-
-    found: dict[str, float] = {} if usual is None else dataclasses.asdict(usual)
-    for text in texts:
-        name, _, value = text.partition("=")
-        try:
-            if name == "position":
-                found["low"], found["high"] = _range(value)
-            elif name in ("speed", "effort"):
-                found[name] = float(value)
-            else:
-                raise ValueError(name)
-        except ValueError:
-            allowed = "position=LOW:HIGH, speed=MOST or effort=MOST"
-            raise ParameterError(f"--limit: got '{text}'; must be {allowed}") from None
-    if "low" not in found:
-        raise ParameterError("--limit: a motion needs the range of the joint: --limit position=LOW:HIGH [rad]")
-    return Limits(**found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the command prints errors: one line, about commands and options."""
+"""Errors of the command: in the words of commands and options."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ def in_commands(text: str | Exception) -> str:
     return "\n".join(" ".join(line.split()) for line in str(text).strip().splitlines())
 
 
-def complain(text: str | Exception) -> None:
-    """Print an error of the command."""
-    print(f"actuon: {in_commands(text)}", file=sys.stderr)
+def complain(text: str | Exception, between: str = " ") -> None:
+    """Print an error of the command, by default on one line.
+
+    Args:
+        text: Error.
+        between: Text between its lines.
+    """
+    print(f"actuon: {between.join(in_commands(text).splitlines())}", file=sys.stderr)

@@ -120,7 +120,7 @@ def run(
         for file in saved:
             print(f"saved {file}")
     for problem in problems:
-        complain(problem)
+        complain(problem, "\n")
     return 1 if problems else 0
 
 

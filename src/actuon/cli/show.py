@@ -99,8 +99,8 @@ def make_console(error: bool = False) -> Console:
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print a sentence, wrapped between words."""
-    for line in wrapped(text, console.width):
+    """Print sentences, each line of them wrapped between words."""
+    for line in chain.from_iterable(wrapped(part, console.width) for part in text.splitlines()):
         console.print(Text(line, style), soft_wrap=True)
 
 
@@ -242,7 +242,7 @@ def _show_blocks(
 
 def _print_words(console: Console, text: str, style: str, first: str, rest: str = "") -> None:
     """Print a text behind ``first``; further lines begin with ``rest``, or indented further than the first."""
-    for line in wrapped(text, console.width, first, rest or f"{first}  "):
+    for line in wrapped("; ".join(text.splitlines()), console.width, first, rest or f"{first}  "):
         console.print(Text(line, style), soft_wrap=True)
 
 
@@ -342,7 +342,7 @@ def print_stability(console: Console, robot: Path, result: CheckResult) -> None:
     mark, joint, *others = COLUMNS
     columns = [Column(mark, Role.MARK), Column(joint, Role.HEADING)]
     columns += [Column(title, drop=_DROPPED.get(title, 0)) for title in others]
-    styles = ["" if joint.share < 1.0 else "red" for joint in result.rows]
+    styles = ["red" if cells[0] == "✗" else "" for cells in result.cells()]
     title = f"{robot.name} at dt = {1e3 * result.robots[0].dt:.4g} ms"
     show_table(console, columns, result.cells(), title, styles)
     say(console, UNITS)
