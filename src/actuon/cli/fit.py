@@ -144,8 +144,9 @@ def _fit(
 
 def _write(output: OutputOptions, result: FitResult, plant: Plant) -> int:
     """Write and print a result; returns the exit code."""
+    from actuon.fit.report import write_report
+
     from .fit_author import write_robot
-    from .fit_report import write_report
 
     written = []
     if output.output is not None:
@@ -267,8 +268,7 @@ def excite(
     from actuon.fit.next_motion import bench_of, from_file, limits_of
     from actuon.fit.presets import Bench, preset
     from actuon.fit.refine import refine
-
-    from .fit_excite import draw
+    from actuon.fit.report import draw_excitation
 
     check_new(file, (".csv",), force)
     pyplot()
@@ -308,7 +308,7 @@ def excite(
         )
     found.save(file)
     picture = file.with_suffix(".png")
-    draw(found, limits, picture)
+    draw_excitation(found, limits, picture)
     _present(as_json, found.as_dict, lambda: print_excitation(found, chosen.name, recorded), (file, picture))
     return 0
 
@@ -387,9 +387,8 @@ def fleet(
     """
     from actuon.fit import fit_fleet
     from actuon.fit.fleet_fitting import robot_folders, robots_folder
+    from actuon.fit.report import write_report
     from actuon.robot_files.fleet import FEWEST
-
-    from .fit_report import write_report
 
     check_results(output.output, output.report, output.force)
     actuon.quiet()

@@ -39,7 +39,7 @@ def init(robot: File, /, *, output: OutputFile | None = None, root: Root = None,
 
     output = output or robot.parent / f"{robot.stem}.actuon.yaml"
     check_new(output, YAML, force)
-    found = read_own_drives(robot, root)
+    found = read_own_drives(find_source(robot, root=root).file, root)
     groups = save_starting_yaml(robot, found, output)
     count = sum(len(group.joints) for group in groups)
     console = make_console()

@@ -615,8 +615,8 @@ def print_fit(result: FitResult) -> None:
         for sentence in joint.undetermined:
             say(console, sentence)
     _print_run_errors(console, result)
-    if result.zeros:
-        say(console, _zeros(result.zeros))
+    if result.encoder_offsets:
+        say(console, _offsets(result.encoder_offsets))
     seconds = f"{result.evaluations} candidates in {result.seconds:.0f} s"
     say(console, f"mean absolute error {MILLI * result.error:.2f} mrad in all runs, {seconds}")
     if result.held_out is not None:
@@ -703,10 +703,12 @@ def _print_run_errors(console: Console, result: FitResult) -> None:
     show_table(console, columns, rows)
 
 
-def _zeros(zeros: Mapping[str, Mapping[str, float]]) -> str:
-    from actuon.fit.result import named_zeros
+def _offsets(offsets: Mapping[str, Mapping[str, float]]) -> str:
+    from actuon.fit.result import named_offsets
 
-    logs = (f"{log} " + ", ".join(f"{j} {MILLI * z:.1f}" for j, z in own.items()) for log, own in named_zeros(zeros))
+    logs = (
+        f"{log} " + ", ".join(f"{j} {MILLI * z:.1f}" for j, z in own.items()) for log, own in named_offsets(offsets)
+    )
     return f"encoder offsets of each log [mrad]: {'; '.join(logs)}"
 
 
@@ -721,8 +723,8 @@ def print_applied(actuators: Path, found: Applied, findings: Iterable[Finding]) 
     names = log_names(errors["logs"])
     columns = (Column("log", Role.HEADING), Column("mean absolute error", unit="mrad"))
     show_table(console, columns, [(names[path], _two_digits(error)) for path, error in errors["logs"].items()])
-    if found.zeros:
-        say(console, _zeros(found.zeros))
+    if found.encoder_offsets:
+        say(console, _offsets(found.encoder_offsets))
     for joint, error in errors["joints"].items():
         say(console, f"{joint}: {_two_digits(error)} mrad")
     say(console, f"{actuators}: {_two_digits(errors['mean'])} mrad")
@@ -775,13 +777,17 @@ def print_fleet(result: FleetResult) -> None:
         Column("robot", Role.HEADING),
         Column("joint", Role.TEXT),
         Column("model", Role.TEXT),
+        Column("verdict", Role.TEXT),
         Column("fitted", unit="mrad"),
         Column("held out", unit="mrad"),
     )
     rows = []
     for i, (name, own) in enumerate(result.robots.items()):
         held_out = "" if own.held_out is None else f"{MILLI * own.held_out:.1f}"
-        rows += [(name, joint.name, joint.model, f"{MILLI * joint.errors[i]:.1f}", held_out) for joint in fleet.joints]
+        levels = {verdict.joint: verdict.level for verdict in own.verdicts}
+        for joint in fleet.joints:
+            error = f"{MILLI * joint.errors[i]:.1f}"
+            rows.append((name, joint.name, joint.model, levels[joint.name], error, held_out))
     show_table(console, columns, rows)
     for joint in fleet.joints:
         _print_spread(console, joint)
