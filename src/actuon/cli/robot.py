@@ -86,7 +86,7 @@ def check(
     """Find errors and predict whether the robot is stable at its time step.
 
     Checks a robot's motors: configuration errors, missing gains, and numerical stability. For each joint, prints its
-    effective inertia, the gains of the whole motor model, the used share of the stability limit (100 % = unstable) in
+    effective inertia, the gains of the whole motor model, the used part of the stability limit (100 % = unstable) in
     the worst sampled pose, the largest stable gains, the delay margin, and the armature required. Nothing is simulated.
 
     Args:
