@@ -12,8 +12,7 @@ import pytest
 
 import actuon
 from actuon.fit import Applied, JointLog, KnownLoadPlant, Log, apply, read_logs
-from actuon.fit.duty import duty_gain
-from actuon.fit.presets import Bench, preset
+from actuon.fit.terms import JointFacts, build_model, duty_gain
 from actuon.fit.verdict import judge
 from tests.support.command_line import assert_gives_way, command, outcome
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
@@ -158,8 +157,7 @@ def test_tables_of_fits_give_way(logs, tmp_path):
 def test_tables_of_fleets_and_networks_give_way(logs, monkeypatch, capsys):
     from actuon.cli.show import print_fleet, print_network
     from actuon.fit import SearchOptions, fit_fleet
-    from actuon.fit.network_fitting import NetworkResult
-    from actuon.fit.network_training import Trained
+    from actuon.fit.network_fitting import NetworkResult, Trained
 
     plants = {name: KnownLoadPlant(read_logs(logs[i : i + 1]), dt=DT) for i, name in enumerate(("first", "second"))}
     fleet = fit_fleet(plants, model="servo_m1", options=SearchOptions(generations=2, starts=1))

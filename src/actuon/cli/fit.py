@@ -74,7 +74,7 @@ def fit(
     Args:
         model: Model to fit, e.g. pd_coulomb, m4, servo_m6. Default: one that suits the logs.
     """
-    from actuon.fit.fleet_fitting import robot_folders
+    from actuon.logs.files import robot_folders
 
     common: dict[str, Any] = {"plant": plant, "free": free, "search": search}
     compared: dict[str, Any] = {**common, "model": model, "models": former.models, "select": former.select}
@@ -262,13 +262,11 @@ def excite(
     """
     from actuon.charts import pyplot
     from actuon.fit import fit_logs
-    from actuon.fit.excitation import ExcitationOptions, excite as design
-    from actuon.fit.excitation_words import motions_of
+    from actuon.fit.excite import ExcitationOptions, excite as design, facts_of, from_file, limits_of, motions_of
     from actuon.fit.model import changed
-    from actuon.fit.next_motion import bench_of, from_file, limits_of
-    from actuon.fit.presets import Bench, preset
     from actuon.fit.refine import refine
     from actuon.fit.report import draw_excitation
+    from actuon.fit.terms import JointFacts, build_model
 
     check_new(file, (".csv",), force)
     pyplot()
@@ -281,15 +279,15 @@ def excite(
     moved = plant.read(logs) if logs else None
     if moved is None:
         limits = motion.limits(None)
-        bench = bench_of(settings, limits)
+        facts = facts_of(settings, limits)
     else:
         (joint,) = moved.joints
         limits = motion.limits(limits_of(moved.runs, joint))
-        bench = Bench(moved.scales()[0], moved.runs, joint)
+        facts = JointFacts(moved.scales()[0], moved.runs, joint)
     if motion.actuators is not None:
-        chosen, values = from_file(motion.actuators, bench, model)
+        chosen, values = from_file(motion.actuators, facts, model)
     elif moved is None:
-        chosen = changed(preset(model or _DEFAULT_MODEL, bench), known["fix"], known["free"])
+        chosen = changed(build_model(model or _DEFAULT_MODEL, facts), known["fix"], known["free"])
         values = chosen.start
     else:
         with search.workers() as workers, SearchBar() as bar:
@@ -304,7 +302,7 @@ def excite(
         recorded, stated = motions_of(moved.runs, joint), moved.runs[0].settings
     with SearchBar(options.generations) as bar:
         found = design(
-            bench.joint, chosen, values, limits, {**stated, **settings}, options, local=local, progress=bar.motion
+            facts.joint, chosen, values, limits, {**stated, **settings}, options, local=local, progress=bar.motion
         )
     found.save(file)
     picture = file.with_suffix(".png")
@@ -335,8 +333,7 @@ def network(
     """
     from actuon.errors import require
     from actuon.fit.fitting import candidates_of, findings_of
-    from actuon.fit.network_fitting import fit_network
-    from actuon.fit.network_training import check_kind
+    from actuon.fit.network_fitting import check_kind, fit_network
 
     check_kind(kind)
     require("torch", "torch", "training networks")
@@ -386,8 +383,9 @@ def fleet(
         select: Compare the usual models; the best on all robots is fitted.
     """
     from actuon.fit import fit_fleet
-    from actuon.fit.fleet_fitting import robot_folders, robots_folder
+    from actuon.fit.fleet_fitting import robots_folder
     from actuon.fit.report import write_report
+    from actuon.logs.files import robot_folders
     from actuon.robot_files.fleet import FEWEST
 
     check_results(output.output, output.report, output.force)

@@ -22,7 +22,7 @@ from .outputs import YAML, check_new
 
 if TYPE_CHECKING:
     from actuon.fit import Plant
-    from actuon.fit.excitation import Limits
+    from actuon.fit.excite import Limits
 
 WHAT = Group.create_ordered("What moves")
 MODEL = Group.create_ordered("Model")
@@ -200,7 +200,7 @@ class MotionOptions:
         Args:
             usual: Limits that logs show.
         """
-        from actuon.fit.excitation import Limits
+        from actuon.fit.excite import Limits
 
         found: dict[str, float] = {} if usual is None else dataclasses.asdict(usual)
         for text in self.limit:

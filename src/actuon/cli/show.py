@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from actuon.demo.motion import Joint
     from actuon.demo.run import JointSummary, Run
     from actuon.fit import Applied, FitResult, FleetJoint
-    from actuon.fit.excitation import Excitation
-    from actuon.fit.excitation_words import Motion
+    from actuon.fit.excite import Excitation, Motion
     from actuon.fit.fleet_fitting import FleetResult
     from actuon.fit.network_fitting import NetworkResult
     from actuon.fit.select import Compared
