@@ -62,7 +62,7 @@ ORDER = [
 ORDER += ["__init__", "cli"]
 """Rooms in the order of imports. A module that stands apart from its room, as ``room.module``, comes where it is."""
 ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "newton_drive": ("newton",)}
-ROOMS_OF |= {"cli": ("cyclopts", "rich"), "network_recurrent": ("torch",), "gym": ("gymnasium", "mujoco")}
+ROOMS_OF |= {"cli": ("cyclopts", "rich"), "network_training": ("torch",), "gym": ("gymnasium", "mujoco")}
 ROOMS_OF |= {"mjlab": ("mjlab", "mujoco", "torch"), "mujoco": ("mujoco",)}
 ROOMS_OF |= {"render_frames": ("mujoco",)}
 """Folders and modules that are there to load a heavy package, and are loaded only when asked for."""
