@@ -44,7 +44,10 @@ def number(cell: str) -> float:
     return float(found[0]) if found else float("nan")
 
 
-HIDDEN = {"chains": ("best µs", "back to back, best µs", "÷ in place", "÷ equal delays")}
+HIDDEN = {
+    "chains": ("best µs", "back to back, best µs", "÷ in place", "÷ equal delays"),
+    "one_robot": ("step() ÷", "step(10) ÷", "share, %"),
+}
 """Columns that only ``tables.json`` has, so that tables fit the page."""
 
 
