@@ -196,4 +196,4 @@ def test_the_version_needs_no_extra(tmp_path):
         )
         assert done.returncode == code, done.stderr
         assert done.stdout == (f"{actuon.__version__}\n" if code == 0 else "")
-        assert ("pip install 'actuon[cli]'" in done.stderr) == (code == 2)
+        assert ("pip install 'actuon[cli]', from a checkout '.[cli]'" in done.stderr) == (code == 2)

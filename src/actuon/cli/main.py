@@ -13,7 +13,7 @@ from .messages import complain
 def main() -> None:
     """Run the command line. A bad file or argument ends with exit code 2 and one line."""
     from actuon import __version__
-    from actuon.errors import ActuonError
+    from actuon.errors import ActuonError, MissingExtraError
 
     if sys.argv[1:] == ["--version"]:
         print(__version__)
@@ -31,7 +31,7 @@ def main() -> None:
         from .app import app
         from .show import make_console
     except ImportError as error:
-        complain(f"the command needs '{error.name}': install it with  pip install 'actuon[cli]'")
+        complain(MissingExtraError(str(error.name), "cli", "the command"))
         sys.exit(2)
     try:
         app(sys.argv[1:], console=make_console())
