@@ -12,6 +12,7 @@ import pytest
 
 import actuon
 from actuon.fit import Applied, JointLog, KnownLoadPlant, Log, apply, read_logs
+from actuon.fit.apply import replay_step
 from actuon.fit.terms import JointFacts, build_model, duty_gain
 from actuon.fit.verdict import judge
 from tests.support.command_line import assert_gives_way, command, outcome
@@ -78,6 +79,9 @@ def test_fit_select_apply(logs, tmp_path):
         assert (report / picture).stat().st_size > 1000
 
     found = json.loads(command("fit", "apply", output, *logs, "--dt", DT, "--json"))["mae_mrad"]
+    assert replay_step(output) == DT
+    assert json.loads(command("fit", "apply", output, *logs, "--json"))["mae_mrad"] == found
+    assert json.loads(command("fit", "apply", output, *logs, "--dt", 2 * DT, "--json"))["mae_mrad"] != found
     assert found["mean"] < 15.0
     assert found["joints"] == {"joint": pytest.approx(found["mean"])}
     assert list(found["logs"]) == [str(path) for path in logs]

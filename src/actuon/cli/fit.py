@@ -221,17 +221,17 @@ def apply(
 ) -> None:
     """Replay a motor file on logs and print the error.
 
-    The simulation is that of a fit, with nothing left to estimate.
+    The simulation is that of a fit, at its time step, with nothing left to estimate.
 
     Args:
         file: Motor file (actuon.yaml).
     """
     from actuon.fit import apply as applied
+    from actuon.fit.apply import replay_step
     from actuon.fit.fitting import findings_of
-    from actuon.fit.network_replay import network_step
 
     actuon.quiet()
-    moved = plant.read(logs, None if plant.dt is not None else network_step(file, allow_torch))
+    moved = plant.read(logs, None if plant.dt is not None else replay_step(file, allow_torch))
     found, findings = applied(file, moved, allow_torch), list(findings_of(moved))
     if as_json:
         print(json.dumps({**found.as_dict(), "findings": findings}, indent=2))

@@ -17,7 +17,7 @@ from ..robot_files.provenance import Provenance, Scaled
 from ..robot_files.yaml import ActuatorEntry, load_actuators, match_actuators
 from ..typing import PathLike
 from .model import Model
-from .network_replay import OUTSIDE, outside_of
+from .network_replay import OUTSIDE, network_step, outside_of
 from .plants.plant import Plant
 from .refine import judge_runs
 from .result import encoder_offsets, large_offsets, offsets_as_dict
@@ -75,6 +75,20 @@ class Applied:
 def _mean(errors: np.ndarray) -> float | None:
     mean = float(errors.mean())
     return mean if np.isfinite(mean) else None
+
+
+def replay_step(path: PathLike, allow_unsafe_torch_checkpoints: bool = False) -> float | None:
+    """Return the time step [s] to replay a motor file at: that of its fit, or of its networks.
+
+    Args:
+        path: An ``actuon.yaml``.
+        allow_unsafe_torch_checkpoints: Let the file name ``.pt`` and ``.pt2`` networks, which can run code.
+
+    Returns:
+        None if the file states neither.
+    """
+    fitted = Provenance.from_yaml(path).dt
+    return network_step(path, allow_unsafe_torch_checkpoints) if fitted is None else fitted
 
 
 def apply(path: PathLike, plant: Plant, allow_unsafe_torch_checkpoints: bool = False) -> Applied:

@@ -162,6 +162,7 @@ def fit_models(
         evaluations=found.evaluations,
         seed=options.seed,
         seconds=time.monotonic() - begin,
+        dt=plant.dt,
         findings=tuple(findings_of(plant)),
         verdicts=judge(plant.runs, plant.joints, errors),
         per_log=varying(plant, refined.models, refined.values, "log"),

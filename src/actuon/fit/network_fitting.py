@@ -183,6 +183,7 @@ class NetworkResult:
             error=self.applied.mean,
             logs=tuple(sorted(log_names(self.applied.logs).values())),
             seed=self.seed,
+            dt=self.trained.dt,
             scaled={self.joint: Scaled(model.scaled_by, model.settings)} if model.scaled_by else {},
             warnings=self.warnings,
         )

@@ -128,6 +128,8 @@ class FitResult:
     evaluations: int
     seed: int
     seconds: float
+    dt: float | None = None
+    """Time step of the simulation [s]."""
     findings: tuple[Finding, ...] = ()
     """Findings in the logs."""
     verdicts: tuple[Verdict, ...] = ()
@@ -204,6 +206,7 @@ class FitResult:
             held_out=self.held_out,
             logs=tuple(sorted(log_names(run.path for run in self.runs).values())),
             seed=self.seed,
+            dt=self.dt,
             found={joint.name: joint_of(joint.name, [self]) for joint in self.joints},
             scaled={j.name: Scaled(j.model.scaled_by, j.model.settings) for j in self.joints if j.model.scaled_by},
             links={joint.name: joint.links for joint in self.joints if joint.links},
@@ -224,6 +227,7 @@ class FitResult:
             "evaluations": self.evaluations,
             "seed": self.seed,
             "seconds": self.seconds,
+            "dt": self.dt,
             "joints": {joint.name: _joint_as_dict(joint) for joint in self.joints},
             "runs": [
                 {"log": r.path, "joint": r.joint, "train_mrad": r.error * MILLI, "held_out_mrad": _milli(r.held_out)}

@@ -54,6 +54,7 @@ class Provenance:
         held_out: Mean absolute error in runs that were held out [rad]; None if none were.
         logs: Names of the logs.
         seed: Seed of the random numbers.
+        dt: Time step of the simulation that the values were fitted in [s].
         found: Fitted values with their uncertainty, by joint.
         scaled: Numbers that grow with settings of logs, by joint.
         links: Numbers of the link that a joint moves, by joint and path.
@@ -67,6 +68,7 @@ class Provenance:
     held_out: float | None = None
     logs: tuple[str, ...] = ()
     seed: int | None = None
+    dt: float | None = None
     found: Mapping[str, FleetJoint] = field(default_factory=dict)
     scaled: Mapping[str, Scaled] = field(default_factory=dict)
     links: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -83,6 +85,7 @@ class Provenance:
             "verdict": {name: dict(own) for name, own in self.verdict.items()},
             "logs": list(self.logs),
             "seed": self.seed,
+            "dt": self.dt,
             _FOUND: {name: found_as_plain(joint, 0) for name, joint in self.found.items()},
             "scaled": {
                 name: {"times": dict(own.times), "settings": dict(own.settings)} for name, own in self.scaled.items()
@@ -127,6 +130,7 @@ class Provenance:
                 held_out=_of_milli(section.get("held_out_mrad"), f"{FIT}.held_out_mrad"),
                 logs=tuple(map(str, section.get("logs") or ())),
                 seed=section.get("seed"),
+                dt=None if section.get("dt") is None else as_number(section["dt"], f"{FIT}.dt"),
                 found=each(_FOUND, found),
                 scaled=scaled,
                 links=each("links", _links),
