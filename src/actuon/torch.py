@@ -74,6 +74,16 @@ def step(
     Returns:
         Efforts [N·m or N], of the shape of the velocities, zero where the actuator has no DOF; and what the next step
         gets as ``memory``, None of a chain that remembers nothing.
+
+    Examples:
+        >>> import torch
+        >>> pd = actuon.ControllerPD(kp=40.0, kd=1.0)
+        >>> actuator = actuon.Actuator([0, 1], pd, requires_grad=True)
+        >>> q, zero = torch.zeros(2, requires_grad=True), torch.zeros(2)
+        >>> control = {"joint_target_q": torch.ones(2), "joint_target_qd": zero}
+        >>> effort, _ = actuon.torch.step(actuator, {"joint_q": q, "joint_qd": zero}, control)
+        >>> torch.autograd.grad(effort.sum(), q)
+        (tensor([-40., -40.]),)
     """
     if not isinstance(actuator, Actuator):
         raise StructureError(f"actuon.torch.step: got {type(actuator).__name__}; must be an Actuator")

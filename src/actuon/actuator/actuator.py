@@ -94,6 +94,15 @@ class Actuator:
             then one block of memory, and `c_call` steps a robot alone. Arrays of states have the shape (robots, DOFs).
         fused: Run the chain as one kernel where every component has a law. False launches the stages one by one: the
             same results, slower; for comparing and debugging. There is no tangent then.
+
+    Examples:
+        >>> actuator = actuon.Actuator(range(2), actuon.ControllerPD(kp=[40.0, 20.0], kd=1.0))
+        >>> names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
+        >>> sim = {name: np.zeros(2, np.float32) for name in names}
+        >>> sim["joint_target_q"][:] = 0.5
+        >>> actuator.step(sim, sim)
+        >>> sim["joint_f"]
+        array([20., 10.], dtype=float32)
     """
 
     def __init__(
@@ -354,7 +363,16 @@ class Actuator:
         return self._fused
 
     def state(self) -> ActuatorState | None:
-        """Return a new initial state, or None where the chain is stateless."""
+        """Return a new initial state, or None where the chain is stateless.
+
+        Examples:
+            >>> pd = actuon.ControllerPD(kp=40.0, kd=1.0)
+            >>> delay = actuon.Delay(delay_steps=1, max_delay=1)
+            >>> actuon.Actuator(range(4), pd).state() is None
+            True
+            >>> state = actuon.Actuator(range(4), pd, delay).state()
+            >>> state.reset(np.array([True, False, False, False]))
+        """
         if not self.is_stateful():
             return None
         inside = [c.is_stateful() and type(c).state is Component.state for c in self._stages]
@@ -418,6 +436,14 @@ class Actuator:
 
         Raises:
             ConvergenceError: With ``response``, these velocities were not found. The step was taken.
+
+        Examples:
+            >>> delay = actuon.Delay(delay_steps=1, max_delay=1)
+            >>> actuator = actuon.Actuator([0], actuon.ControllerPD(kp=40.0, kd=1.0), delay)
+            >>> names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
+            >>> sim, state = {name: np.ones(1, np.float32) for name in names}, actuator.state()
+            >>> sim["joint_f"][:] = 0.0  # efforts are added
+            >>> actuator.step(sim, sim, state, state, dt=0.005)
         """
         if self.num_actuators == 0:
             return

@@ -59,6 +59,14 @@ class ActuatorBuilder:
 
     Joints with the same component classes, in the same order, become one actuator, whatever their values. Having a
     delay or not makes a difference; how long it is does not. A network file is read once, whoever uses it.
+
+    Examples:
+        >>> builder = actuon.ActuatorBuilder()
+        >>> for index, kp in enumerate([40.0, 60.0]):
+        ...     builder.add(actuon.ActuatorConfig(actuon.PDControlConfig(kp, kd=1.0)), index)
+        >>> (actuator,) = builder.finalize()
+        >>> actuator.controller.kp.numpy()
+        array([40., 60.], dtype=float32)
     """
 
     def __init__(self) -> None:

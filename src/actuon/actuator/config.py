@@ -147,6 +147,13 @@ class ActuatorConfig:
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_every: The controller runs at every k-th step, and what it gives is held in between.
         effort_mode: How the effort reaches an engine: ``"explicit"``, ``"implicit"`` or ``"auto"``.
+
+    Examples:
+        >>> pd, limit = actuon.PDControlConfig(kp=40.0, kd=1.0), actuon.MaxEffortClampingConfig(25.0)
+        >>> motor = actuon.ActuatorConfig(pd, [limit], actuon.DelayConfig(2))
+        >>> motor.effects.append(actuon.FrictionEffectConfig(dynamic=0.2, viscous=0.01))
+        >>> [type(stage).__name__ for stage in motor.stages]
+        ['DelayConfig', 'PDControlConfig', 'MaxEffortClampingConfig', 'FrictionEffectConfig']
     """
 
     stages: list[Part]
@@ -211,6 +218,11 @@ class ActuatorConfig:
 
         Friction and gears up to a spring, a gap or a coupling stay: they give the joint its friction and armature, and
         let the effort through as it is.
+
+        Examples:
+            >>> pd, limit = actuon.PDControlConfig(kp=40.0, kd=1.0), actuon.MaxEffortClampingConfig(25.0)
+            >>> actuon.ActuatorConfig(pd, [limit], actuon.DelayConfig(2)).without_limits()
+            ActuatorConfig(controller=PDControlConfig(kp=40.0, kd=1.0, const_effort=0.0))
         """
         near, controller = len(self._at_joint()), self.controller
         return self.with_stages(

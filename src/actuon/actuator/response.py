@@ -41,6 +41,13 @@ class Response:
         max_iterations: Largest number of evaluations of the chain in search of w; in a captured graph and on a GPU
             it is always this many.
         tolerance: Largest error of a velocity [rad/s or m/s], times 1 + its magnitude.
+
+    Examples:
+        >>> actuator = actuon.Actuator([0], actuon.ControllerPD(kp=100.0, kd=10.0))
+        >>> names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
+        >>> sim = {name: np.ones(1, np.float32) for name in names}
+        >>> response = actuon.Response(inverse_inertia=np.array([1.0 / 8e-4]))
+        >>> actuator.step(sim, sim, dt=0.005, response=response)
     """
 
     def __init__(

@@ -28,6 +28,13 @@ class SharedBattery:
     Args:
         actuators: Actuators whose chains have a `ClampingBattery`.
         batteries: For each of them, the number of the battery of each DOF, shape (N,). Default: one for all.
+
+    Examples:
+        >>> pd = actuon.PDControlConfig(kp=40.0, kd=1.0)
+        >>> battery = actuon.BatteryClampingConfig(25.2, inner_resistance=0.05)
+        >>> motor = actuon.VoltageClampingConfig(torque_constant=0.1, resistance=0.2)
+        >>> legs = actuon.Actuator(range(12), pd, clamping=[battery, motor])
+        >>> shared = actuon.SharedBattery([legs])  # after each step: shared.share(state)
     """
 
     def __init__(self, actuators: Sequence[Actuator], batteries: Sequence[IndexLike] | None = None):

@@ -47,6 +47,14 @@ class ArticulationActuators(Attachment):
             networks, which can run code when loaded.
         effort_mode: How efforts reach the engine: ``"explicit"``, ``"implicit"`` or ``"auto"``. Default: what the file
             says for each actuator.
+
+    Examples:
+        >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2) as simulation:
+        ...     actuators = actuon.ArticulationActuators("link0")  # of arm.actuon.yaml
+        ...     actuators.articulation.set_dof_position_targets(0.2, dof_indices=[0])
+        ...     simulation.step(2)
+        ...     print(actuators.telemetry().applied_effort[:, 0])
+        [87. 87.]
     """
 
     def __init__(
@@ -88,6 +96,16 @@ class ArticulationActuators(Attachment):
             device: As for `ArticulationActuators`.
             simulation: Default: the current one.
             effort_mode: As for `ArticulationActuators`. Default: what each config says.
+
+        Examples:
+            >>> motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp=100.0, kd=10.0))
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
+            ...     names = ["joint1", "joint2"]
+            ...     actuators = actuon.ArticulationActuators.from_actuators(
+            ...         "link0", [(motor, name) for name in names]
+            ...     )
+            ...     print(actuators.actuated_dof_indices)
+            [0, 1]
         """
         articulation = Articulation(paths, simulation)
         found: dict[int, ActuatorConfig] = {}
@@ -169,7 +187,14 @@ class ArticulationActuators(Attachment):
 
     def resolution_table(self) -> str:
         """Return a table as text: per joint and parameter the config's value, the one that the first robot has, unit,
-        and where it comes from."""
+        and where it comes from.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
+            ...     table = actuon.ArticulationActuators("link0").resolution_table()
+            >>> print(table.splitlines()[0])
+            joint   parameter              config  used  unit       source
+        """
         return table_of_values(self._chains, self.configs, self._sources)
 
     @property
@@ -183,6 +208,13 @@ class ArticulationActuators(Attachment):
         Args:
             step_dt: Time step [s].
             context: Ignored: physics callbacks of some engines pass one.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     actuators = actuon.ArticulationActuators("link0", auto_step_pre_physics=False)
+            ...     for _ in range(3):
+            ...         actuators.step_actuators(simulation.dt)
+            ...         simulation.step()
         """
         self._step_now(step_dt)
 

@@ -107,6 +107,16 @@ class Motors:
 
     Raises:
         RobotFileError: The source is neither a file nor a motor, or has no actuator for a joint.
+
+    Examples:
+        >>> motors = actuon.Motors(actuon.assets.arm_yaml, joints=["joint1", "joint2"])
+        >>> effort = motors.step(np.zeros(2), np.zeros(2), target=[0.1, 1.0], dt=0.002)
+        >>> print(effort)  # the second joint requests 600 N·m
+        [60. 87.]
+
+        >>> pd = actuon.PDControlConfig(kp=40.0, kd=1.0)
+        >>> actuon.Motors("ak80-9", ["hip", "knee"], num_envs=64, controller=pd).armature.shape
+        (64, 2)
     """
 
     def __init__(
@@ -251,6 +261,14 @@ class Motors:
         Raises:
             ArrayError: An array has a wrong shape, or is a tensor that requires grad: see `actuon.torch`.
             MissingArrayError: A network needs an input that was not given.
+
+        Examples:
+            >>> motors = actuon.Motors(actuon.assets.arm_yaml, ["joint1", "joint2"], num_envs=3)
+            >>> q = qd = np.zeros((3, 2))
+            >>> motors.step(q, qd, target=0.01, dt=0.002, feedforward=np.tile([5.0, -5.0], (3, 1)))
+            array([[11.,  1.],
+                   [11.,  1.],
+                   [11.,  1.]])
         """
         if self._device.is_capturing:
             raise StructureError(
@@ -386,6 +404,15 @@ class Motors:
 
         Args:
             envs: Which robots: whole numbers, a slice, or a mask. Default: all.
+
+        Examples:
+            >>> motors = actuon.Motors(actuon.assets.arm_yaml, ["joint1"], num_envs=2)
+            >>> q = qd = np.zeros((2, 1))
+            >>> _ = motors.step(q, qd, target=0.1, dt=0.002)
+            >>> motors.reset(envs=[1])
+            >>> motors.step(q, qd, target=0.0, dt=0.002)  # robot 0 still gets its delayed target
+            array([[60.],
+                   [ 0.]])
         """
         self._chains.reset(ids_to_reset("envs", envs, self.num_envs))
 
@@ -397,6 +424,14 @@ class Motors:
 
         Raises:
             StateError: A joint diverged, and its motor remembers NaN. Says which.
+
+        Examples:
+            >>> motors, same = (actuon.Motors(actuon.assets.arm_yaml, ["joint1"]) for _ in range(2))
+            >>> first = motors.step(np.zeros(1), np.zeros(1), target=0.05, dt=0.002)
+            >>> motors.save("motors.npz")
+            >>> same.load("motors.npz")
+            >>> same.step(np.zeros(1), np.zeros(1), target=0.0, dt=0.002)  # follows the delayed target
+            array([30.])
         """
         write_arrays(path, self._chains.saved(labels=self._labels()))
 
@@ -472,6 +507,14 @@ class Motors:
 
         Raises:
             ParameterError: No chain has such a parameter, or a drawn value is not allowed. Nothing is changed then.
+
+        Examples:
+            >>> motors = actuon.Motors(actuon.assets.arm_yaml, ["joint1", "joint2"], num_envs=16)
+            >>> stiffness = {"controller.kp": actuon.lab.Uniform(0.8, 1.2)}
+            >>> motors.randomize(stiffness, joints="joint2", seed=0)
+            >>> gains = motors.actuators[0].controller.kp.numpy().reshape(16, 2)
+            >>> gains.std(axis=0) > 0.0
+            array([False,  True])
         """
         if (parameters is None) == (from_fit is None):
             raise ParameterError("randomize: needs either parameters or from_fit")
@@ -494,7 +537,15 @@ class Motors:
         return None
 
     def telemetry(self) -> Telemetry:
-        """Return requested, applied and clipped efforts of the last step, and the signals of stages."""
+        """Return requested, applied and clipped efforts of the last step, and the signals of stages.
+
+        Examples:
+            >>> motors = actuon.Motors(actuon.assets.arm_yaml, ["joint1", "joint2"])
+            >>> _ = motors.step(np.zeros(2), np.zeros(2), target=[0.1, 1.0], dt=0.002)
+            >>> telemetry = motors.telemetry()
+            >>> telemetry.computed_effort, telemetry.limited_by
+            (array([[ 60., 600.]], dtype=float32), array([['', 'ClampingMaxEffort']], dtype=object))
+        """
         if self._trips is not None and not self._device.is_cpu:
             self._trips.look()
         velocity, computed, applied = (self._host(name).copy() for name in ("joint_qd", COMPUTED, "joint_f"))
@@ -522,6 +573,10 @@ class Motors:
 
         Args:
             dt: A time step that all stages can take [s]. Default: that of the last step, or any.
+
+        Examples:
+            >>> motors = actuon.Motors(actuon.assets.arm_yaml, ["joint1"])
+            >>> motors.compile(dt=0.002)  # steps are fast from the first one on
         """
         with self._scratch_step(dt):
             pass

@@ -105,6 +105,12 @@ def load(
     Raises:
         RobotFileError: A file cannot be read, or has no actuator for a joint.
         StructureError: A chain cannot run there: it has kernels of its own, or takes inputs that MuJoCo has not.
+
+    Examples:
+        >>> import mujoco
+        >>> model = actuon.mujoco.load(actuon.assets.arm_mjcf)  # with arm.actuon.yaml
+        >>> data = mujoco.MjData(model)
+        >>> mujoco.mj_step(model, data, nstep=5)
     """
     unknown = [name for name in inputs if name not in _INPUTS]
     if isinstance(inputs, str) or unknown:
@@ -147,7 +153,12 @@ def load(
 
 
 def unload(model: mujoco.MjModel) -> None:
-    """Drive the joints of a model, and of its copies, no more. They are limp then."""
+    """Drive the joints of a model, and of its copies, no more. They are limp then.
+
+    Examples:
+        >>> model = actuon.mujoco.load(actuon.assets.arm_mjcf)
+        >>> actuon.mujoco.unload(model)
+    """
     loaded = _of(model)
     del _loaded[loaded.mark]
     loaded.close()
@@ -157,6 +168,12 @@ def spec(model: mujoco.MjModel) -> mujoco.MjSpec:
     """Return a copy of the ``MjSpec`` of a model, for who compiles models anew, such as ``mujoco.sysid``.
 
     What is compiled of it moves with the same motors, as long as it has the same joints and actuators.
+
+    Examples:
+        >>> model = actuon.mujoco.load(actuon.assets.arm_mjcf)
+        >>> spec = actuon.mujoco.spec(model)
+        >>> _ = spec.body("link7").add_geom(size=[0.03, 0.0, 0.0], mass=1.0)
+        >>> heavier = spec.compile()  # moves with the same motors
     """
     return _of(model).spec.copy()
 
@@ -169,6 +186,15 @@ def telemetry(model: mujoco.MjModel, data: mujoco.MjData) -> Telemetry:
     Raises:
         SimulationError: In MuJoCo's loop, where nothing could be raised, something went wrong since the last call: an
             effort was not finite, the time step was changed, or another callback was set.
+
+    Examples:
+        >>> import mujoco
+        >>> model = actuon.mujoco.load(actuon.assets.arm_mjcf)
+        >>> data = mujoco.MjData(model)
+        >>> mujoco.mj_forward(model, data)
+        >>> telemetry = actuon.mujoco.telemetry(model, data)
+        >>> np.allclose(telemetry.applied_effort[0], data.actuator_force)
+        True
     """
     return _of(model).telemetry(model, data)
 
@@ -183,6 +209,12 @@ def seed(model: mujoco.MjModel, data: mujoco.MjData | np.ndarray, number: int | 
         data: Its ``MjData``, or states of shape (..., size) as ``mujoco.rollout`` and ``mujoco.batch`` take them, which
             are written.
         number: A whole number ≥ 0; for states, one for all or one for each.
+
+    Examples:
+        >>> import mujoco
+        >>> model = actuon.mujoco.load(actuon.assets.arm_mjcf)
+        >>> data = mujoco.MjData(model)
+        >>> actuon.mujoco.seed(model, data, number=3)  # the same noise and jitter in each run
     """
     loaded = _of(model)
     numbers = np.asarray(number)

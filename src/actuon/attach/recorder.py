@@ -42,6 +42,13 @@ class Recorder:
 
     Args:
         actuators: Whose robots to record, `ArticulationActuators` or `lab.ActuatorGroups`.
+
+    Examples:
+        >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+        ...     with actuon.Recorder(actuon.ArticulationActuators("link0")) as recorder:
+        ...         simulation.step(20)
+        >>> recorder.data["applied_effort"].shape
+        (20, 1, 7)
     """
 
     __reduce_ex__ = refuse_copies

@@ -50,7 +50,15 @@ UNITS = {
 
 @dataclass(frozen=True, repr=False)
 class Telemetry:
-    """Last step of actuators, each array of shape (N, D); zero on DOFs without an actuator."""
+    """Last step of actuators, each array of shape (N, D); zero on DOFs without an actuator.
+
+    Examples:
+        >>> motors = actuon.Motors(actuon.assets.arm_yaml, ["joint1", "joint2"])
+        >>> _ = motors.step(np.zeros(2), qd=np.array([0.5, 0.0]), target=0.1, dt=0.002)
+        >>> telemetry = motors.telemetry()
+        >>> telemetry.applied_effort, telemetry.mechanical_power
+        (array([[35., 60.]], dtype=float32), array([[17.5,  0. ]], dtype=float32))
+    """
 
     dof_names: list[str]
     velocity: np.ndarray

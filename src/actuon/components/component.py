@@ -354,7 +354,16 @@ class Component(ParameterOwner):
         return {name: v.numpy().copy() for name, v in self._values.items() if isinstance(v, wp.array)}
 
     def parameters(self) -> dict[str, wp.array]:
-        """Return the parameter arrays by name, without those left out."""
+        """Return the parameter arrays by name, without those left out.
+
+        Examples:
+            >>> actuator = actuon.Actuator(range(3), actuon.ControllerPD(kp=40.0, kd=1.0))
+            >>> sorted(actuator.controller.parameters())
+            ['kd', 'kp']
+            >>> actuator.controller.kp = [40.0, 50.0, 60.0]
+            >>> actuator.controller.parameters()["kp"].numpy()
+            array([40., 50., 60.], dtype=float32)
+        """
         self.expose()
         return {name: value for name, value in self._values.items() if isinstance(value, wp.array)}
 

@@ -50,6 +50,9 @@ class Delay(Lag, Component):
     Args:
         delay_steps: Lags [steps], int32 of shape (N,).
         max_delay: Depth of the ring [steps]: the longest lag that ``delay_steps`` may hold, now or later.
+
+    Examples:
+        >>> delay = actuon.Delay(delay_steps=[2, 3], max_delay=4)
     """
 
     kind = ComponentKind.DELAY

@@ -77,7 +77,11 @@ class LowPassDelayConfig(LowPassCommands, Config):
 
 
 class DelayLowPass(LowPassCommands, Component):
-    """First-order low-pass of the commands, per DOF, as of a servo that smooths its targets."""
+    """First-order low-pass of the commands, per DOF, as of a servo that smooths its targets.
+
+    Examples:
+        >>> delay = actuon.DelayLowPass(time_constant=0.02)
+    """
 
     kind = ComponentKind.DELAY
     config = LowPassDelayConfig

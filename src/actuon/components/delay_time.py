@@ -141,6 +141,9 @@ class DelayTime(TimeLag, Component):
 
     DOFs with the same ``stream`` and ``seed`` share their random delays. On robots ``stream`` is the number of the
     robot, so that all its joints are on one bus.
+
+    Examples:
+        >>> delay = actuon.DelayTime(delay=0.004, jitter=0.001, dropout=0.01, seed=7)
     """
 
     kind = ComponentKind.DELAY
@@ -259,14 +262,22 @@ class DelayTime(TimeLag, Component):
 
 
 class DelayInterpolated(DelayTime):
-    """Holds commands back by a time, per DOF, and interpolates between them."""
+    """Holds commands back by a time, per DOF, and interpolates between them.
+
+    Examples:
+        >>> delay = actuon.DelayInterpolated(delay=0.0035)
+    """
 
     config = InterpolatedDelayConfig
     _blends = True
 
 
 class SensorDelay(DelayTime, Sensor):
-    """Holds back what the controller sees of position and velocity, by a time, per DOF."""
+    """Holds back what the controller sees of position and velocity, by a time, per DOF.
+
+    Examples:
+        >>> sensor = actuon.SensorDelay(delay=0.002)
+    """
 
     kind = ComponentKind.SENSOR
     config = DelaySensorConfig

@@ -98,6 +98,14 @@ def apply(path: PathLike, plant: Plant, allow_unsafe_torch_checkpoints: bool = F
         path: An ``actuon.yaml``, of a fit or by hand.
         plant: What they move, with the logs.
         allow_unsafe_torch_checkpoints: Let the file name ``.pt`` and ``.pt2`` networks, which can run code.
+
+    Examples:
+        >>> time = np.arange(0.0, 1.0, 0.01)
+        >>> joint = actuon.fit.JointLog("joint5", 0.9 * np.sin(3.0 * time - 0.1), np.sin(3.0 * time))
+        >>> log = actuon.fit.Log("run", time, (joint,), {"mass": 0.5, "length": 0.1})
+        >>> applied = actuon.fit.apply(actuon.assets.arm_yaml, actuon.fit.KnownLoadPlant([log]))
+        >>> applied.errors.shape
+        (1, 1)
     """
     models = models_of(path, plant.joints, allow_unsafe_torch_checkpoints)
     return apply_models(plant, models, [model.start for model in models])

@@ -57,6 +57,14 @@ def fit_logs(
         progress: Called with the progress of each search.
         resume: File to go on from, and to keep what is found in.
         workers: What runs the searches, such as `workers.RayWorkers`. Default: this process.
+
+    Examples:
+        >>> time = np.arange(0.0, 1.0, 0.01)
+        >>> joint = actuon.fit.JointLog("knee", 0.9 * np.sin(3.0 * time - 0.1), np.sin(3.0 * time))
+        >>> log = actuon.fit.Log("run", time, (joint,), {"mass": 0.5, "length": 0.1})
+        >>> options = actuon.fit.SearchOptions(starts=1, population=32, generations=20)
+        >>> result = actuon.fit.fit_logs([log], "pd_coulomb", options=options)
+        >>> result.save("knee.yaml")
     """
     check_extras()
     plant = plant if plant is not None else KnownLoadPlant(logs, load)

@@ -190,6 +190,13 @@ class Model:
             setting they are twice as large.
         settings: The settings for which the numbers of the chain are, as far as ``scaled_by`` asks for them.
         links: Numbers of the link that the joint moves which are known, by path, such as ``link.mass``.
+
+    Examples:
+        >>> pd, limit = actuon.PDControlConfig(2.0, 0.05), actuon.MaxEffortClampingConfig(1.0)
+        >>> kp = actuon.fit.Parameter("controller.kp", 0.1, 20.0, scale="log")
+        >>> model = actuon.fit.Model("pd with a limit", actuon.ActuatorConfig(pd, [limit]), (kp,))
+        >>> model.config(np.array([3.0])).controller
+        PDControlConfig(kp=3.0, kd=0.05, const_effort=0.0)
     """
 
     name: str

@@ -67,6 +67,14 @@ class QuadrupedEnv(RobotEnv):
         rewards: Weights of rewards by name that replace those of `REWARDS`.
         autoreset_mode: When an environment that ended is reset: in the next step, in the same step, or by `reset` only.
         render_mode: ``"rgb_array"`` if `render` is used.
+
+    Examples:
+        >>> envs = actuon.gym.QuadrupedEnv(num_envs=2)
+        >>> observations, infos = envs.reset(seed=0)
+        >>> observations, rewards, *ends, infos = envs.step(np.zeros((2, 12)))
+        >>> observations.shape, rewards.shape
+        ((2, 50), (2,))
+        >>> envs.close()
     """
 
     def __init__(

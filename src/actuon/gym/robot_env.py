@@ -35,12 +35,7 @@ class RobotEnv(VectorEnv):
     A step sets the targets of the joints that have motors to home plus ``action_scale`` times the action, from -1 to 1,
     and takes ``substeps`` steps of physics and motors. Functions receive the environment, with `position`, `velocity`,
     `action`, `last_action`, `episode_time`, `telemetry()`, `robots` and `simulation`, and return arrays with a row for
-    each robot::
-
-        def reward(env):
-            return -np.abs(env.position - goal).sum(axis=1)
-
-        envs = RobotEnv("arm.xml", 16, "arm.actuon.yaml", reward=reward)
+    each robot.
 
     Each environment has its own random generator in `np_random`, so its results do not depend on the others.
 
@@ -64,6 +59,14 @@ class RobotEnv(VectorEnv):
         render_mode: ``"rgb_array"`` if `render` is used.
         width: Width of images [px].
         height: Height of images [px].
+
+    Examples:
+        >>> def reward(envs):
+        ...     return -np.abs(envs.position - 0.3).sum(axis=1)
+        >>> envs = actuon.gym.RobotEnv(actuon.assets.arm_mjcf, num_envs=2, reward=reward)
+        >>> observations, infos = envs.reset(seed=0)
+        >>> observations, rewards, *ends, infos = envs.step(np.zeros((2, 7)))
+        >>> envs.close()
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012  # as Gymnasium declares it

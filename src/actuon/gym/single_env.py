@@ -20,6 +20,14 @@ class SingleEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     Args:
         envs: An environment with ``num_envs=1`` and ``autoreset_mode="Disabled"``. It stays accessible as
             ``env.envs``.
+
+    Examples:
+        >>> import gymnasium
+        >>> import actuon.gym  # registers the environments
+        >>> env = gymnasium.make("actuon/Quadruped-v0", motors="servo")
+        >>> observation, info = env.reset(seed=0)
+        >>> observation, reward, *ends, info = env.step(np.zeros(12, np.float32))
+        >>> env.close()
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012  # as Gymnasium declares it

@@ -70,6 +70,14 @@ def read_logs(paths: PathLike | Iterable[PathLike], mapping: MappingLike = None)
 
     Raises:
         LogError: One cannot be read, there are none, or they have different joints.
+
+    Examples:
+        >>> time = np.arange(0.0, 2.0, 0.01)
+        >>> table = np.column_stack([time, np.sin(3.0 * time), 0.9 * np.sin(3.0 * time - 0.1)])
+        >>> np.savetxt("run.csv", table, delimiter=",", header="time,cmd_knee,pos_knee", comments="")
+        >>> (log,) = actuon.fit.read_logs("*.csv")
+        >>> log.joint_names, len(log)
+        (('knee',), 200)
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     unit_of = {folder: unit for path in given for unit, folder in robot_folders(path).items()}

@@ -49,7 +49,12 @@ def _motor(name: str, entry: Mapping[str, Any]) -> CatalogueMotor:
 
 
 def motor_names() -> tuple[str, ...]:
-    """Return the names of all motors in the catalogue."""
+    """Return the names of all motors in the catalogue.
+
+    Examples:
+        >>> "ak80-9" in actuon.motor_names()
+        True
+    """
     return tuple(_catalogue())
 
 
@@ -58,6 +63,11 @@ def find_motor(name: str) -> CatalogueMotor:
 
     Raises:
         ParameterError: The name is unknown; the message lists similar ones.
+
+    Examples:
+        >>> motor = actuon.find_motor("AK80 9")
+        >>> motor.name, motor.vendor
+        ('ak80-9', 'CubeMars')
     """
     if not isinstance(name, str):
         raise ParameterError(f"got {shown(name)}; must be the name of a motor")

@@ -49,6 +49,11 @@ class MotorDatasheet:
 
     Raises:
         ParameterError: A value is unknown, out of range, passed twice or contradicts others; or its side is missing.
+
+    Examples:
+        >>> sheet = actuon.MotorDatasheet(at="joint", stall_torque=4.1, no_load_speed_rpm=46)
+        >>> round(sheet.at_joint["no_load_speed"], 3)
+        4.817
     """
 
     def __init__(
@@ -173,6 +178,11 @@ class MotorDatasheet:
             controller: Controller at the joint.
             delay: Delay of the commands.
             sensors: Sensors of the joint, in this order.
+
+        Examples:
+            >>> sheet = actuon.MotorDatasheet(at="joint", stall_torque=4.1, no_load_speed=4.8)
+            >>> sheet.actuator(actuon.PDControlConfig(kp=20.0, kd=0.2)).clamping[0]
+            DCMotorClampingConfig(saturation_effort=4.1, velocity_limit=4.8, max_motor_effort=4.1)
         """
         before = [*sensors, *([] if delay is None else [delay]), controller]
         return ActuatorConfig(stages=[*before, *self.stages()])
@@ -186,6 +196,11 @@ class MotorDatasheet:
 
         Raises:
             ParameterError: As for a new one; or the supply voltage changes, and values that depend on it are kept.
+
+        Examples:
+            >>> sheet = actuon.MotorDatasheet(at="joint", stall_torque=4.1, no_load_speed=4.8)
+            >>> sheet.replaced(stall_torque=3.5).figures
+            {'no_load_speed': 4.8, 'stall_torque': 3.5}
         """
         if at is not None:
             _check_at(at)

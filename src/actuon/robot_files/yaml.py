@@ -41,6 +41,12 @@ class ActuatorEntry:
         actuator: The actuator that each of them gets.
         one_prim: In USD, drive all joints from one prim. By default each joint has a prim of its own, named after it,
             which every reader of the schema understands.
+
+    Examples:
+        >>> motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp=40.0, kd=1.0))
+        >>> entry = actuon.ActuatorEntry("legs", (".*_hip", ".*_knee"), motor)
+        >>> entry.actuator_of("left_knee").controller
+        PDControlConfig(kp=40.0, kd=1.0, const_effort=0.0)
     """
 
     name: str
@@ -92,6 +98,13 @@ def match_joints(
 
     Raises:
         RobotFileError: A name or regular expression matches nothing or is not valid, or two entries claim a joint.
+
+    Examples:
+        >>> entries = actuon.load_actuators(actuon.assets.arm_yaml)
+        >>> for entry, joints in actuon.match_joints(entries, ["joint1", "joint5"], partial=True):
+        ...     print(entry.name, joints)
+        arm ['joint1']
+        wrist ['joint5']
     """
     return [(entry, list(own)) for entry, own in match_actuators(entries, names, partial=partial)]
 
@@ -160,6 +173,11 @@ def load_actuators(path: str | Path, allow_unsafe_torch_checkpoints: bool = Fals
     Raises:
         RobotFileError: The file is missing, is not a valid YAML file, is too large, or holds a value that is
             not allowed; the message says where.
+
+    Examples:
+        >>> arm, wrist = actuon.load_actuators(actuon.assets.arm_yaml)
+        >>> wrist.joints, wrist.actuator.controller.kp
+        (('joint[5-7]',), 150.0)
     """
     path = Path(path)
     document = read_yaml(path)
@@ -276,6 +294,13 @@ def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry], fit: Mapp
         path: Where to.
         entries: The groups. A network below the file's folder is stored relative to it.
         fit: Where fitted actuators come from, for its section ``fit``.
+
+    Examples:
+        >>> motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp=40.0, kd=1.0))
+        >>> entry = actuon.ActuatorEntry("legs", (".*_knee",), motor)
+        >>> actuon.save_actuators("robot.actuon.yaml", [entry])
+        >>> [entry.name for entry in actuon.load_actuators("robot.actuon.yaml")]
+        ['legs']
     """
     path = Path(path)
     groups: dict[str, Any] = {}

@@ -37,6 +37,12 @@ class Articulation:
         paths: Path of a robot, a regex that matches the paths of several, or a list of these. The name of a robot alone
             means it in every environment.
         simulation: Default: the current one.
+
+    Examples:
+        >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=4):
+        ...     robots = actuon.Articulation("link0")
+        ...     print(len(robots), robots.num_dofs, robots.dof_names[:2])
+        4 7 ['joint1', 'joint2']
     """
 
     def __init__(self, paths: str | Sequence[str], simulation: Simulation | None = None):
@@ -80,7 +86,14 @@ class Articulation:
         return len(self.dof_names)
 
     def get_dof_indices(self, names: str | Sequence[str]) -> wp.array:
-        """Columns of the DOFs with these names, int32 of shape (n,)."""
+        """Columns of the DOFs with these names, int32 of shape (n,).
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     print(robots.get_dof_indices(["joint2", "joint4"]).numpy())
+            [1 3]
+        """
         return wp.array(self.dof_columns(names), dtype=wp.int32, device=self.simulation.device)
 
     def dof_columns(self, names: str | Sequence[str]) -> np.ndarray:
@@ -94,7 +107,15 @@ class Articulation:
         return self._get("joint_q", indices, dof_indices)
 
     def set_dof_positions(self, positions: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
-        """Set joint positions [rad or m] immediately."""
+        """Set joint positions [rad or m] immediately.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     robots.set_dof_positions(0.1, indices=[1], dof_indices=[0])
+            ...     print(robots.get_dof_positions(dof_indices=[0]).numpy().ravel())
+            [0.  0.1]
+        """
         self._set("joint_q", positions, indices, dof_indices)
 
     def get_dof_velocities(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
@@ -102,7 +123,15 @@ class Articulation:
         return self._get("joint_qd", indices, dof_indices)
 
     def set_dof_velocities(self, velocities: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
-        """Set joint velocities [rad/s or m/s] immediately."""
+        """Set joint velocities [rad/s or m/s] immediately.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     robots.set_dof_velocities([[0.5], [-0.5]], dof_indices=[6])
+            ...     print(robots.get_dof_velocities(dof_indices=[6]).numpy().ravel())
+            [ 0.5 -0.5]
+        """
         self._set("joint_qd", velocities, indices, dof_indices)
 
     def get_dof_position_targets(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
@@ -112,7 +141,15 @@ class Articulation:
     def set_dof_position_targets(
         self, positions: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
-        """Command ``positions`` [rad or m], of actuators and of the engine's own drives alike."""
+        """Command ``positions`` [rad or m], of actuators and of the engine's own drives alike.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     robots.set_dof_position_targets([[0.2], [0.4]], dof_indices=[3])
+            ...     print(robots.get_dof_position_targets(dof_indices=[3]).numpy().ravel())
+            [0.2 0.4]
+        """
         self._set("joint_target_q", positions, indices, dof_indices)
 
     def get_dof_velocity_targets(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
@@ -122,7 +159,16 @@ class Articulation:
     def set_dof_velocity_targets(
         self, velocities: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
-        """Command ``velocities`` [rad/s or m/s]."""
+        """Command ``velocities`` [rad/s or m/s].
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     actuators = actuon.ArticulationActuators("link0")
+            ...     robots.set_dof_velocity_targets(0.3, dof_indices=[0, 1])
+            ...     print(robots.get_dof_velocity_targets(indices=[0], dof_indices=[0, 1]).numpy())
+            [[0.3 0.3]]
+        """
         self._set("joint_target_qd", velocities, indices, dof_indices)
 
     def get_dof_efforts(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
@@ -130,7 +176,15 @@ class Articulation:
         return self._get("joint_f", indices, dof_indices)
 
     def set_dof_efforts(self, efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
-        """Apply ``efforts`` [N·m or N] from the next step on. On actuated DOFs the actuators overwrite them."""
+        """Apply ``efforts`` [N·m or N] from the next step on. On actuated DOFs the actuators overwrite them.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     robots.set_dof_efforts(np.full((2, 7), 1.5))
+            ...     print(robots.get_dof_efforts(indices=[0]).numpy())
+            [[1.5 1.5 1.5 1.5 1.5 1.5 1.5]]
+        """
         self._set("joint_f", efforts, indices, dof_indices)
 
     # Properties that the engine holds
@@ -142,7 +196,16 @@ class Articulation:
     def set_dof_limits(
         self, lower: ArrayLike, upper: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
-        """Move the stops of joints [rad or m]; ±inf removes one."""
+        """Move the stops of joints [rad or m]; ±inf removes one.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     robots.set_dof_limits(-1.0, np.inf, dof_indices=[0])
+            ...     lower, upper = robots.get_dof_limits([0], [0])
+            ...     print(lower.numpy(), upper.numpy())
+            [[-1.]] [[inf]]
+        """
         at = self.to_write(indices, dof_indices)
         low, high = (self.numbers(n, v, at.shape, finite=False) for n, v in (("lower", lower), ("upper", upper)))
         if not (low <= high).all():
@@ -158,7 +221,15 @@ class Articulation:
         return self._property("armature", indices, dof_indices)
 
     def set_dof_armatures(self, armatures: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
-        """Set the armatures in the engine. Robots may differ. The engine's own actuators then add nothing."""
+        """Set the armatures in the engine. Robots may differ. The engine's own actuators then add nothing.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     robots.set_dof_armatures([[0.1], [0.2]], dof_indices=[0])
+            ...     print(robots.get_dof_armatures(dof_indices=[0]).numpy().ravel())
+            [0.1 0.2]
+        """
         self._set_property("armature", armatures, indices, dof_indices)
 
     def get_dof_friction(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
@@ -176,7 +247,16 @@ class Articulation:
         indices: IdsLike = None,
         dof_indices: IdsLike = None,
     ) -> None:
-        """Set dry and viscous friction in the engine. None keeps what it is."""
+        """Set dry and viscous friction in the engine. None keeps what it is.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     robots.set_dof_friction(dry=0.5, dof_indices=[0])
+            ...     dry, viscous = robots.get_dof_friction([0], [0])
+            ...     print(dry.numpy(), viscous.numpy())
+            [[0.5]] [[0.21]]
+        """
         for name, values in (("friction", dry), ("viscous_friction", viscous)):
             if values is not None:
                 self._set_property(name, values, indices, dof_indices)
@@ -215,7 +295,15 @@ class Articulation:
         return self._property("effort_limit", indices, dof_indices)
 
     def set_dof_max_efforts(self, max_efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
-        """Set the largest effort; inf removes a limit."""
+        """Set the largest effort; inf removes a limit.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     robots.set_dof_max_efforts(40.0, dof_indices=[0])
+            ...     print(robots.get_dof_max_efforts([0], [0, 1]).numpy())
+            [[40. 87.]]
+        """
         self._set_property("effort_limit", max_efforts, indices, dof_indices)
 
     def get_dof_max_velocities(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
@@ -239,7 +327,16 @@ class Articulation:
         indices: IdsLike = None,
         dof_indices: IdsLike = None,
     ) -> None:
-        """Set the gains of the engine's own drives. None keeps what they are."""
+        """Set the gains of the engine's own drives. None keeps what they are.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     robots.set_dof_gains(stiffnesses=300.0, dof_indices=[0])
+            ...     stiffness, damping = robots.get_dof_gains([0], [0])
+            ...     print(stiffness.numpy(), damping.numpy())
+            [[300.]] [[50.]]
+        """
         at = self.to_write(indices, dof_indices)
         if not at.size:
             return
@@ -265,7 +362,16 @@ class Articulation:
         return self._array(masses[:, read_ids("link_indices", link_indices, masses.shape[1])])
 
     def set_link_masses(self, masses: ArrayLike, indices: IdsLike = None, link_indices: IdsLike = None) -> None:
-        """Set masses of links. Inertias stay as they are."""
+        """Set masses of links. Inertias stay as they are.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     masses = robots.get_link_masses(link_indices=[1]).numpy()
+            ...     robots.set_link_masses(1.2 * masses, link_indices=[1])
+            ...     print(robots.get_link_masses([0], [1]).numpy() / masses[0])
+            [[1.2]]
+        """
         at, links = self.to_write(indices), ids_to_write("link_indices", link_indices, len(self.link_names))
         numbers = self.numbers("masses", masses, (len(at), len(links)))
         if not (numbers >= 0.0).all():
@@ -280,7 +386,15 @@ class Articulation:
         return self._copied(self.simulation.engine.bodies.poses(self._to_read(indices)))
 
     def set_root_poses(self, poses: ArrayLike, indices: IdsLike = None) -> None:
-        """Move robots with a free base, to poses as `get_root_poses` gives them."""
+        """Move robots with a free base, to poses as `get_root_poses` gives them.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf) as simulation:
+            ...     robot = actuon.Articulation("base")
+            ...     robot.set_root_poses([0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 1.0])
+            ...     print(robot.get_root_poses().numpy())
+            [[0.  0.  0.5 0.  0.  0.  1. ]]
+        """
         at = self.to_write(indices)
         numbers = self.numbers("poses", poses, (len(at), 7))
         if not np.linalg.norm(numbers[:, 3:], axis=1).all():
@@ -293,7 +407,15 @@ class Articulation:
         return self._copied(self.simulation.engine.bodies.velocities(self._to_read(indices)))
 
     def set_root_velocities(self, velocities: ArrayLike, indices: IdsLike = None) -> None:
-        """Give robots with a free base velocities as `get_root_velocities` gives them."""
+        """Give robots with a free base velocities as `get_root_velocities` gives them.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf) as simulation:
+            ...     robot = actuon.Articulation("base")
+            ...     robot.set_root_velocities([1.0, 0.0, 0.0, 0.0, 0.0, 0.5])
+            ...     print(robot.get_root_velocities().numpy())
+            [[1.  0.  0.  0.  0.  0.5]]
+        """
         at = self.to_write(indices)
         numbers = self.numbers("velocities", velocities, (len(at), 6))
         if numbers.size:
@@ -333,7 +455,17 @@ class Articulation:
         self.set_root_velocities(velocities, indices)
 
     def push(self, forces: ArrayLike, indices: IdsLike = None) -> None:
-        """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until the next call."""
+        """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until the next call.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf) as simulation:
+            ...     robot = actuon.Articulation("base")
+            ...     robot.push([100.0, 0.0, 0.0])
+            ...     simulation.step(10)
+            ...     robot.push(0.0)
+            ...     print(robot.get_root_velocities().numpy()[0, 0] > 0.1)
+            True
+        """
         at = self.to_write(indices)
         self.simulation.engine.bodies.push(at, self.numbers("forces", forces, (len(at), 3)))
 

@@ -117,6 +117,13 @@ class Simulation:
         engine: The engine.
         source: The file that it was made from.
         stage: The USD stage that it was made from.
+
+    Examples:
+        >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+        ...     print(actuon.current_simulation() is simulation)
+        True
+        >>> simulation.is_closed
+        True
     """
 
     __reduce_ex__ = refuse_copies
@@ -181,6 +188,14 @@ class Simulation:
 
         Returns:
             What to `cancel` to be called no more.
+
+        Examples:
+            >>> times = []
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     kept = simulation.subscribe(actuon.Event.PRE_STEP, lambda _, dt: times.append(dt))
+            ...     simulation.step(3)
+            >>> times
+            [0.002, 0.002, 0.002]
         """
         self.check_open()
         return self._events.subscribe(event, callback)
@@ -211,6 +226,12 @@ class Simulation:
         Raises:
             SimulationError: A position or velocity is NaN, infinite or beyond 1e10: nothing is stepped or written from
                 then on. Or options of the engine were changed, so that it ignores what actuators hand over.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, dt=0.001) as simulation:
+            ...     simulation.step(20)
+            ...     print(round(simulation.time, 6))
+            0.02
         """
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
             raise SimulationError(f"n: got {n!r}; must be a whole number ≥ 0")
@@ -319,6 +340,14 @@ class Simulation:
         """Keep everything that the next steps depend on, but for properties and parameters.
 
         That is the state of the engine, targets and efforts, and what actuators on the robots remember.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     start = simulation.save_state()
+            ...     simulation.step(10)
+            ...     simulation.load_state(start)
+            ...     print(simulation.time)
+            0.0
         """
         self.check_open()
         saved = SavedState(
@@ -376,6 +405,15 @@ class Simulation:
         Raises:
             StateError: An actuator remembers NaN, of a joint that diverged.
             SimulationError: A position or velocity is not finite.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     simulation.step(5)
+            ...     simulation.save("run.state")
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     simulation.load("run.state")
+            ...     print(simulation.time)
+            0.01
         """
         self.start()
         self.engine.state.refresh()

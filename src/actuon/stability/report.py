@@ -66,7 +66,15 @@ _OLD_KEYS = {"usage": "share", "usage_alone": "share_alone", "usage_at_start": "
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Stability of the actuators of robots, with warnings."""
+    """Stability of the actuators of robots, with warnings.
+
+    Examples:
+        >>> result = actuon.check(actuon.assets.arm_mjcf, dt=0.01, poses=4)
+        >>> result.stable, len(result.rows)
+        (False, 7)
+        >>> max(result.rows, key=lambda row: row.usage).name  # the first joint to become unstable
+        'joint7'
+    """
 
     robots: list[RobotStability]
     """One entry for each kind of robot."""
@@ -142,6 +150,13 @@ def check(
         RobotFileError: The file cannot be read, or has no actuators.
         ParameterError: ``dt`` or ``poses`` is out of range.
         SimulationError: An effort is not finite, for example because a gain is NaN.
+
+    Examples:
+        >>> result = actuon.check(actuon.assets.arm_mjcf, poses=4)
+        >>> result.stable
+        True
+        >>> actuon.check(actuon.assets.arm_mjcf, dt=0.01, poses=4).stable
+        False
     """
     check_dt("dt", dt)
     if isinstance(poses, bool) or not isinstance(poses, (int, np.integer)) or poses < 0:

@@ -77,14 +77,23 @@ class ActuatorBaseCfg:
 
 @dataclass
 class ImplicitActuatorCfg(ActuatorBaseCfg):
-    """The engine's own drive."""
+    """The engine's own drive.
+
+    Examples:
+        >>> cfg = actuon.lab.ImplicitActuatorCfg(["arm_.*"], stiffness=80.0, damping=4.0)
+    """
 
     class_type: type = models.ImplicitActuator
 
 
 @dataclass
 class IdealPDActuatorCfg(ActuatorBaseCfg):
-    """Explicit PD, up to ``effort_limit``."""
+    """Explicit PD, up to ``effort_limit``.
+
+    Examples:
+        >>> gains = {"stiffness": 40.0, "damping": 1.0}
+        >>> cfg = actuon.lab.IdealPDActuatorCfg([".*_hip"], **gains, effort_limit=20.0)
+    """
 
     class_type: type = models.IdealPDActuator
     gear_ratio: float = 1.0
@@ -99,7 +108,18 @@ class IdealPDActuatorCfg(ActuatorBaseCfg):
 
 @dataclass
 class DCMotorCfg(IdealPDActuatorCfg):
-    """Explicit PD through the torque-speed envelope of a DC motor."""
+    """Explicit PD through the torque-speed envelope of a DC motor.
+
+    Examples:
+        >>> cfg = actuon.lab.DCMotorCfg(
+        ...     [".*_hip", ".*_knee"],
+        ...     stiffness={".*_hip": 20.0, ".*_knee": 40.0},
+        ...     damping=0.5,
+        ...     effort_limit=23.5,
+        ...     saturation_effort=33.5,
+        ...     velocity_limit=21.0,
+        ... )
+    """
 
     class_type: type = models.DCMotor
     saturation_effort: Value = None
@@ -108,7 +128,12 @@ class DCMotorCfg(IdealPDActuatorCfg):
 
 @dataclass
 class DelayedPDActuatorCfg(IdealPDActuatorCfg):
-    """Explicit PD with delayed commands."""
+    """Explicit PD with delayed commands.
+
+    Examples:
+        >>> gains = {"stiffness": 40.0, "damping": 1.0}
+        >>> cfg = actuon.lab.DelayedPDActuatorCfg([".*"], **gains, min_delay=0, max_delay=4, seed=0)
+    """
 
     class_type: type = models.DelayedPDActuator
     min_delay: int = 0
@@ -121,7 +146,14 @@ class DelayedPDActuatorCfg(IdealPDActuatorCfg):
 
 @dataclass
 class RemotizedPDActuatorCfg(DelayedPDActuatorCfg):
-    """Explicit PD with delayed commands, through a linkage."""
+    """Explicit PD with delayed commands, through a linkage.
+
+    Examples:
+        >>> table = [[-2.0, 1.0, 30.0], [0.0, 1.2, 40.0]]  # angle [rad], ratio, effort [N·m]
+        >>> cfg = actuon.lab.RemotizedPDActuatorCfg(
+        ...     [".*_knee"], stiffness=60.0, damping=1.5, joint_parameter_lookup=table
+        ... )
+    """
 
     class_type: type = models.RemotizedPDActuator
     joint_parameter_lookup: ArrayLike | None = None
@@ -130,7 +162,14 @@ class RemotizedPDActuatorCfg(DelayedPDActuatorCfg):
 
 @dataclass
 class ActuatorNetMLPCfg(DCMotorCfg):
-    """A network over a few steps of position error and velocity."""
+    """A network over a few steps of position error and velocity.
+
+    Examples:
+        >>> import torch
+        >>> actuon.save_network(torch.nn.Linear(2, 1), "motor.pt")
+        >>> limits = {"effort_limit": 23.5, "saturation_effort": 33.5, "velocity_limit": 21.0}
+        >>> cfg = actuon.lab.ActuatorNetMLPCfg([".*_knee"], network_file="motor.pt", **limits)
+    """
 
     class_type: type = models.ActuatorNetMLP
     network_file: str = ""

@@ -43,7 +43,16 @@ NO_LIMIT_SIM = 1.0e9
 
 @dataclass
 class ArticulationActions:
-    """Commands for joints. Each is a tensor of shape (environments, joints), or None."""
+    """Commands for joints. Each is a tensor of shape (environments, joints), or None.
+
+    Examples:
+        >>> cfg = actuon.lab.IdealPDActuatorCfg([".*"], stiffness=40.0, damping=1.0)
+        >>> arm = cfg.class_type(cfg, ["hip", "knee"], slice(None), num_envs=1, device="cpu")
+        >>> zeros = np.zeros((1, 2), np.float32)
+        >>> command = actuon.lab.ArticulationActions(joint_positions=zeros + 0.5)
+        >>> arm.compute(command, zeros, zeros).joint_efforts
+        array([[20., 20.]], dtype=float32)
+    """
 
     joint_positions: Tensor | None = None
     joint_velocities: Tensor | None = None

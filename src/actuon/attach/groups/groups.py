@@ -51,6 +51,16 @@ class ActuatorGroups(Attachment):
         groups: Configs by name. Joints are matched by their regexes, and keep the order of the articulation.
         effort_mode: How the efforts of explicit groups, those that are not the engine's own drive, reach the engine:
             ``"explicit"``, ``"implicit"`` or ``"auto"``. Default: what each config says.
+
+    Examples:
+        >>> pd = actuon.lab.IdealPDActuatorCfg(["joint[1-4]"], stiffness=600.0, damping=50.0)
+        >>> own = actuon.lab.ImplicitActuatorCfg(["joint[5-7]"], stiffness=150.0, damping=25.0)
+        >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2) as simulation:
+        ...     robots = actuon.Articulation("link0")
+        ...     groups = actuon.lab.ActuatorGroups(robots, {"arm": pd, "wrist": own})
+        ...     simulation.step(2)
+        ...     print(groups["arm"].applied_effort.shape)
+        torch.Size([2, 4])
     """
 
     def __init__(

@@ -54,7 +54,14 @@ class Distribution(abc.ABC):
 
 @dataclass(frozen=True)
 class Uniform(Distribution):
-    """Evenly between ``low`` and ``high``."""
+    """Evenly between ``low`` and ``high``.
+
+    Examples:
+        >>> actuon.lab.Uniform(0.8, 1.2)  # factor of each joint
+        Uniform(low=0.8, high=1.2, operation='scale', per_joint=True)
+        >>> actuon.lab.Uniform(0, 4, operation="set", per_joint=False)  # one value for each robot
+        Uniform(low=0, high=4, operation='set', per_joint=False)
+    """
 
     low: float
     high: float
@@ -70,7 +77,12 @@ class Uniform(Distribution):
 
 @dataclass(frozen=True)
 class LogUniform(Uniform):
-    """Evenly between the logarithms of ``low`` and ``high``, so that halving is as likely as doubling."""
+    """Evenly between the logarithms of ``low`` and ``high``, so that halving is as likely as doubling.
+
+    Examples:
+        >>> actuon.lab.LogUniform(0.5, 2.0)
+        LogUniform(low=0.5, high=2.0, operation='scale', per_joint=True)
+    """
 
     def _problem(self) -> str | None:
         return super()._problem() or (None if self.low > 0.0 else "above zero")
@@ -83,7 +95,12 @@ class LogUniform(Uniform):
 
 @dataclass(frozen=True)
 class Normal(Distribution):
-    """Around ``mean`` with the standard deviation ``std``."""
+    """Around ``mean`` with the standard deviation ``std``.
+
+    Examples:
+        >>> actuon.lab.Normal(0.0, 0.01, operation="add")
+        Normal(mean=0.0, std=0.01, operation='add', per_joint=True)
+    """
 
     mean: float
     std: float

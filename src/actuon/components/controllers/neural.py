@@ -383,7 +383,13 @@ register_actuator_component(
 
 
 class ControllerNeuralMLP(ControllerNeural):
-    """A multi-layer perceptron over position error and velocity at a few past steps. See `ControllerNeural`."""
+    """A multi-layer perceptron over position error and velocity at a few past steps. See `ControllerNeural`.
+
+    Examples:
+        >>> import torch
+        >>> actuon.save_network(torch.nn.Linear(2, 1), "motor.onnx")
+        >>> controller = actuon.ControllerNeuralMLP("motor.onnx", input_idx=[0])
+    """
 
     model_type = "mlp"
 

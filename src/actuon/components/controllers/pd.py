@@ -40,7 +40,11 @@ class PDControlConfig(PD, Config):
 
 
 class ControllerPD(PD, Controller):
-    """PD controller with feedforward. Stateless."""
+    """PD controller with feedforward. Stateless.
+
+    Examples:
+        >>> controller = actuon.ControllerPD(kp=[40.0, 60.0], kd=1.0)
+    """
 
     config = PDControlConfig
     law = pd_law

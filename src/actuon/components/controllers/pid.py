@@ -60,6 +60,9 @@ class ControllerPID(PID, Controller):
     """PID controller with feedforward and a bounded integral.
 
     The integral is updated before it is used, so that it acts in the first step already.
+
+    Examples:
+        >>> controller = actuon.ControllerPID(kp=40.0, ki=5.0, kd=1.0, integral_max=2.0)
     """
 
     config = PIDControlConfig

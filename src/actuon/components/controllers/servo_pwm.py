@@ -171,6 +171,11 @@ class ControllerServoPWM(ServoPWM, Controller):
     """Servo with a P, PI or PID loop to the duty of a PWM. Follows target positions only.
 
     Offers ``duty``, ``current`` [A] and ``voltage`` [V]. A `ClampingBattery` before it gives its supply.
+
+    Examples:
+        >>> controller = actuon.ControllerServoPWM(
+        ...     kp=4.0, torque_constant=1.6, resistance=4.0, bus_voltage=12.0
+        ... )
     """
 
     config = ServoPWMControlConfig

@@ -50,7 +50,11 @@ class CurrentLoopEffectConfig(CurrentLoop, Config):
 
 
 class EffectCurrentLoop(CurrentLoop, Effect):
-    """First-order lag of the effort with a limited slope. The effort is zero after a reset."""
+    """First-order lag of the effort with a limited slope. The effort is zero after a reset.
+
+    Examples:
+        >>> effect = actuon.EffectCurrentLoop(time_constant=0.001, max_slope=5000.0)
+    """
 
     config = CurrentLoopEffectConfig
     law = current_loop_law

@@ -242,6 +242,9 @@ class EffectFriction(Friction, Effect):
 
     Behind a spring, a gap or a coupling of joints, the joint does not feel it as friction of its own: it offers
     nothing, no engine solves it, and its load is the force of the spring.
+
+    Examples:
+        >>> effect = actuon.EffectFriction(dynamic=0.2, viscous=0.01, inertia=0.02)
     """
 
     config = FrictionEffectConfig

@@ -50,6 +50,9 @@ class EffectNoise(Noise, Effect):
 
     DOFs with the same seed get noise of their own nevertheless; beside robots, another actuator with the same seed gets
     the same.
+
+    Examples:
+        >>> effect = actuon.EffectNoise(noise=0.02, bias=0.1, seed=3)
     """
 
     config = NoiseEffectConfig

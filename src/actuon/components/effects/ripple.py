@@ -46,7 +46,11 @@ class RippleEffectConfig(Ripple, Config):
 
 
 class EffectRipple(Ripple, Effect):
-    """Cogging and ripple of a motor over its angle."""
+    """Cogging and ripple of a motor over its angle.
+
+    Examples:
+        >>> effect = actuon.EffectRipple(cogging=0.05, cogging_periods=84.0)
+    """
 
     config = RippleEffectConfig
     law = ripple_law

@@ -95,6 +95,11 @@ class ClampingBattery(Battery, Clamping):
     """A battery before the electrical limit: offers ``supply_voltage`` [V], which sags, and ``charge`` drawn [C].
 
     Takes the current and voltage of an electrical limit or servo in the chain.
+
+    Examples:
+        >>> limit = actuon.ClampingBattery(
+        ...     full_voltage=25.2, inner_resistance=0.05, capacity=18000.0, empty_voltage=21.0
+        ... )
     """
 
     config = BatteryClampingConfig

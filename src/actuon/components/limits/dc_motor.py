@@ -73,7 +73,13 @@ class DCMotorClampingConfig(DCMotor, Config):
 
 
 class ClampingDCMotor(DCMotor, Clamping):
-    """Four-quadrant torque-speed envelope of a DC motor."""
+    """Four-quadrant torque-speed envelope of a DC motor.
+
+    Examples:
+        >>> limit = actuon.ClampingDCMotor(
+        ...     saturation_effort=33.5, velocity_limit=21.0, max_motor_effort=28.0
+        ... )
+    """
 
     config = DCMotorClampingConfig
     law = dc_motor_law

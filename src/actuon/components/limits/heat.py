@@ -143,6 +143,16 @@ class ClampingHeat(Heat, Clamping):
 
     Stands before the electrical limit, whose resistance follows its ``temperature`` [°C], and takes its copper loss.
     Also offers ``housing_temperature`` [°C] and ``tripped`` (1 from the trip to the next reset).
+
+    Examples:
+        >>> limit = actuon.ClampingHeat(
+        ...     winding_thermal_resistance=1.2,
+        ...     housing_thermal_resistance=3.0,
+        ...     winding_time_constant=8.0,
+        ...     housing_time_constant=900.0,
+        ...     motor_constant=0.24,
+        ...     max_effort=2.0,
+        ... )
     """
 
     config = HeatClampingConfig

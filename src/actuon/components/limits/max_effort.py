@@ -32,7 +32,11 @@ class MaxEffortClampingConfig(MaxEffort, Config):
 
 
 class ClampingMaxEffort(MaxEffort, Clamping):
-    """Holds the effort within ±``max_effort``."""
+    """Holds the effort within ±``max_effort``.
+
+    Examples:
+        >>> limit = actuon.ClampingMaxEffort(max_effort=23.7)
+    """
 
     config = MaxEffortClampingConfig
     law = max_effort_law

@@ -89,6 +89,11 @@ class ClampingPositionBased(PositionBased, Clamping):
         lookup_positions: Positions [rad or m], rising, shape (K,).
         lookup_efforts: Largest efforts [N·m or N] at those positions, shape (K,).
         lookup_table_path: Text file to read both from instead: two columns, spaces or commas, ``#`` comments.
+
+    Examples:
+        >>> limit = actuon.ClampingPositionBased(
+        ...     lookup_positions=[-1.0, 0.0, 1.0], lookup_efforts=[20.0, 30.0, 20.0]
+        ... )
     """
 
     config = PositionBasedClampingConfig

@@ -64,7 +64,11 @@ class RemotizedClampingConfig(Remotized, Config):
 
 
 class ClampingRemotized(Remotized, Clamping):
-    """Holds the effort within what a motor gives through a linkage whose ratio depends on the angle."""
+    """Holds the effort within what a motor gives through a linkage whose ratio depends on the angle.
+
+    Examples:
+        >>> limit = actuon.ClampingRemotized([-2.0, 0.0], [1.0, 1.2], [30.0, 40.0])
+    """
 
     config = RemotizedClampingConfig
     law = remotized_law

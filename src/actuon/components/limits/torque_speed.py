@@ -211,6 +211,11 @@ class ClampingTorqueSpeed(TorqueSpeed, Clamping):
         points: Corners in order around the polygon, each a speed [rad/s or m/s] and an effort [N·m or N], shape (K, 2).
         speeds: Their speeds, shape (K,), instead of ``points``.
         efforts: Their efforts, shape (K,), with ``speeds``.
+
+    Examples:
+        >>> limit = actuon.ClampingTorqueSpeed(
+        ...     [(-20.0, 10.0), (8.0, 10.0), (20.0, 0.0), (20.0, -10.0), (-8.0, -10.0), (-20.0, 0.0)]
+        ... )
     """
 
     config = TorqueSpeedClampingConfig

@@ -89,6 +89,11 @@ class ClampingVoltage(Voltage, Clamping):
     electrical energy drawn since the last reset [J].
 
     The resistance follows the temperature of a `ClampingHeat` before it, the supply that of a `ClampingBattery`.
+
+    Examples:
+        >>> limit = actuon.ClampingVoltage(
+        ...     torque_constant=0.1, resistance=0.17, bus_voltage=24.0, max_current=30.0
+        ... )
     """
 
     config = VoltageClampingConfig

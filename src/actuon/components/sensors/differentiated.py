@@ -49,7 +49,11 @@ class DifferentiatedSensorConfig(Differentiated, Config):
 
 
 class SensorDifferentiated(Differentiated, Sensor):
-    """Velocity from the difference of two positions, through a low-pass."""
+    """Velocity from the difference of two positions, through a low-pass.
+
+    Examples:
+        >>> sensor = actuon.SensorDifferentiated(time_constant=0.003)
+    """
 
     config = DifferentiatedSensorConfig
     law = differentiated_law

@@ -54,7 +54,11 @@ class EncoderSensorConfig(Encoder, Config):
 
 
 class SensorEncoder(Encoder, Sensor):
-    """Position as an encoder shows it: rounded to its steps, with a bias. The velocity passes."""
+    """Position as an encoder shows it: rounded to its steps, with a bias. The velocity passes.
+
+    Examples:
+        >>> sensor = actuon.SensorEncoder(resolution=2.0 * np.pi / 4096, bias=0.002)
+    """
 
     config = EncoderSensorConfig
     law = encoder_law

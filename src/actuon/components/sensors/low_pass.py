@@ -35,7 +35,11 @@ class LowPassSensorConfig(LowPass, Config):
 
 
 class SensorLowPass(LowPass, Sensor):
-    """First-order low-pass of the velocity that the controller sees."""
+    """First-order low-pass of the velocity that the controller sees.
+
+    Examples:
+        >>> sensor = actuon.SensorLowPass(time_constant=0.005)
+    """
 
     config = LowPassSensorConfig
     law = low_pass_law

@@ -111,6 +111,11 @@ class TransmissionBacklash(Backlash, Transmission):
 
     The motor starts in the middle of the gap, at the joint's velocity. Its inertia is in here: it must not be part of
     the joint's armature too.
+
+    Examples:
+        >>> transmission = actuon.TransmissionBacklash(
+        ...     gap=0.01, stiffness=500.0, motor_inertia=0.005
+        ... )
     """
 
     config = BacklashTransmissionConfig

@@ -220,6 +220,11 @@ class TransmissionCoupled(Coupled, Transmission):
         matrix: Motor velocities by joint velocities [1], shape (k, k), or flat, row after row. Shared by all DOFs.
         row: Which of the k joints, and of the k motors, each DOF is, shape (N,).
         coupling: Keeps DOFs apart, shape (N,), where the order of DOFs would mix couplings.
+
+    Examples:
+        >>> transmission = actuon.TransmissionCoupled(
+        ...     matrix=[[1.0, 1.0], [1.0, -1.0]], row=[0, 1]
+        ... )
     """
 
     config = CoupledTransmissionConfig

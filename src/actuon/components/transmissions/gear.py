@@ -135,6 +135,11 @@ class TransmissionGear(Gear, Transmission):
     """A gear: the motor turns ``ratio`` times as fast as the joint, with ``ratio`` times less effort.
 
     On robots, the inertia of the rotor is handed to the engine as the joint's armature.
+
+    Examples:
+        >>> transmission = actuon.TransmissionGear(
+        ...     ratio=9.0, efficiency=0.9, rotor_inertia=6e-5
+        ... )
     """
 
     config = GearTransmissionConfig

@@ -112,7 +112,13 @@ class LinkageTransmissionConfig(Linkage, Config):
 
 
 class TransmissionLinkage(Linkage, Transmission):
-    """A linkage whose ratio depends on the joint's position. The table is shared by all DOFs of the group."""
+    """A linkage whose ratio depends on the joint's position. The table is shared by all DOFs of the group.
+
+    Examples:
+        >>> transmission = actuon.TransmissionLinkage(
+        ...     joint_positions=[-1.0, 0.0, 1.0], motor_positions=[-8.0, 0.0, 10.0]
+        ... )
+    """
 
     config = LinkageTransmissionConfig
     law = linkage_law

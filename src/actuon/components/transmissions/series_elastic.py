@@ -126,6 +126,11 @@ class TransmissionSeriesElastic(SeriesElastic, Transmission):
 
     The motor starts at the joint's position and velocity. Its inertia is in here: it must not be part of the joint's
     armature too.
+
+    Examples:
+        >>> transmission = actuon.TransmissionSeriesElastic(
+        ...     stiffness=300.0, motor_inertia=0.02, damping=0.5
+        ... )
     """
 
     config = SeriesElasticTransmissionConfig

@@ -73,6 +73,12 @@ class KnownLoadPlant(LoadedPlant):
         load: ``mass`` and ``length``, or ``inertia``, in place of what the logs say.
         dt: Time step [s]. Default: one of `STEPS`, about that of the logs.
         device: Where to run.
+
+    Examples:
+        >>> time = np.arange(0.0, 1.0, 0.01)
+        >>> joint = actuon.fit.JointLog("knee", 0.9 * np.sin(3.0 * time - 0.1), np.sin(3.0 * time))
+        >>> log = actuon.fit.Log("run", time, (joint,))
+        >>> plant = actuon.fit.KnownLoadPlant([log], load={"mass": 0.5, "length": 0.1})
     """
 
     loads: tuple[Load, ...]

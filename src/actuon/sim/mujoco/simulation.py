@@ -32,6 +32,13 @@ class MujocoSimulation(Simulation):
         dt: Time step [s]. Default: the model's.
         keyframe: Name or number of the keyframe to start at. Default: ``home`` where the model has it, else its own
             state.
+
+    Examples:
+        >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2) as simulation:
+        ...     robots = actuon.Articulation("link0")
+        ...     simulation.step(5)
+        ...     print(simulation.dt, robots.get_dof_positions().shape)
+        0.002 (2, 7)
     """
 
     engine: MujocoEngine
@@ -78,6 +85,13 @@ class MujocoSimulation(Simulation):
             env_ids: Which ones: whole numbers, a slice or a mask. None of them: nothing happens. Default: all, and the
                 time too.
             keyframe: Name or number of a keyframe, for this time. Default: what the simulation starts at.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2) as simulation:
+            ...     simulation.step(10)
+            ...     simulation.reset(env_ids=[1], keyframe="home")
+            ...     print([round(data.time, 3) for data in simulation.data])
+            [0.02, 0.0]
         """
         with self.engine.state.starting_at(keyframe):
             super().reset(env_ids)

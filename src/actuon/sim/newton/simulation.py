@@ -46,6 +46,13 @@ class NewtonSimulation(Simulation):
             of a call of `step`, of motors and solver, are one graph, except where MuJoCo itself steps: no graph can
             hold its step, so that there is one between two of them. True promises that no other thread uses Warp
             meanwhile. Default: on a CPU, without other threads of Python.
+
+    Examples:
+        >>> with actuon.NewtonSimulation(actuon.assets.arm_usd) as simulation:
+        ...     actuators = actuon.ArticulationActuators("Arm")
+        ...     simulation.step(2)
+        ...     print(actuators.telemetry().applied_effort.shape)
+        (1, 7)
     """
 
     engine: NewtonEngine
