@@ -149,7 +149,8 @@ class ActuatorConfig:
         effort_mode: How the effort reaches an engine: ``"explicit"``, ``"implicit"`` or ``"auto"``.
 
     Examples:
-        >>> pd, limit = actuon.PDControlConfig(kp=40.0, kd=1.0), actuon.MaxEffortClampingConfig(25.0)
+        >>> pd = actuon.PDControlConfig(kp=40.0, kd=1.0)
+        >>> limit = actuon.MaxEffortClampingConfig(25.0)
         >>> motor = actuon.ActuatorConfig(pd, [limit], actuon.DelayConfig(2))
         >>> motor.effects.append(actuon.FrictionEffectConfig(dynamic=0.2, viscous=0.01))
         >>> [type(stage).__name__ for stage in motor.stages]
@@ -220,7 +221,7 @@ class ActuatorConfig:
         let the effort through as it is.
 
         Examples:
-            >>> pd, limit = actuon.PDControlConfig(kp=40.0, kd=1.0), actuon.MaxEffortClampingConfig(25.0)
+            >>> pd, limit = actuon.PDControlConfig(40.0, 1.0), actuon.MaxEffortClampingConfig(25.0)
             >>> actuon.ActuatorConfig(pd, [limit], actuon.DelayConfig(2)).without_limits()
             ActuatorConfig(controller=PDControlConfig(kp=40.0, kd=1.0, const_effort=0.0))
         """

@@ -101,7 +101,7 @@ def apply(path: PathLike, plant: Plant, allow_unsafe_torch_checkpoints: bool = F
 
     Examples:
         >>> time = np.arange(0.0, 1.0, 0.01)
-        >>> joint = actuon.fit.JointLog("joint5", 0.9 * np.sin(3.0 * time - 0.1), np.sin(3.0 * time))
+        >>> joint = actuon.fit.JointLog("joint5", np.sin(3.0 * time - 0.1), np.sin(3.0 * time))
         >>> log = actuon.fit.Log("run", time, (joint,), {"mass": 0.5, "length": 0.1})
         >>> applied = actuon.fit.apply(actuon.assets.arm_yaml, actuon.fit.KnownLoadPlant([log]))
         >>> applied.errors.shape

@@ -74,7 +74,8 @@ def read_logs(paths: PathLike | Iterable[PathLike], mapping: MappingLike = None)
     Examples:
         >>> time = np.arange(0.0, 2.0, 0.01)
         >>> table = np.column_stack([time, np.sin(3.0 * time), 0.9 * np.sin(3.0 * time - 0.1)])
-        >>> np.savetxt("run.csv", table, delimiter=",", header="time,cmd_knee,pos_knee", comments="")
+        >>> names = "time,cmd_knee,pos_knee"
+        >>> np.savetxt("run.csv", table, delimiter=",", header=names, comments="")
         >>> (log,) = actuon.fit.read_logs("*.csv")
         >>> log.joint_names, len(log)
         (('knee',), 200)

@@ -213,9 +213,9 @@ class ClampingTorqueSpeed(TorqueSpeed, Clamping):
         efforts: Their efforts, shape (K,), with ``speeds``.
 
     Examples:
-        >>> limit = actuon.ClampingTorqueSpeed(
-        ...     [(-20.0, 10.0), (8.0, 10.0), (20.0, 0.0), (20.0, -10.0), (-8.0, -10.0), (-20.0, 0.0)]
-        ... )
+        >>> speeds = [-20.0, 8.0, 20.0, 20.0, -8.0, -20.0]
+        >>> efforts = [10.0, 10.0, 0.0, -10.0, -10.0, 0.0]
+        >>> limit = actuon.ClampingTorqueSpeed(speeds=speeds, efforts=efforts)
     """
 
     config = TorqueSpeedClampingConfig
