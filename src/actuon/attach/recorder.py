@@ -125,6 +125,15 @@ class Recorder:
 
         The first also holds ``dof_names``, ``dof_units``, rad or m, and ``paths``. The second has a row per time and
         columns such as ``position/knee``, or ``position/3/knee`` for the fourth of several robots.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     with actuon.Recorder(actuon.ArticulationActuators("link0")) as recorder:
+            ...         simulation.step(3)
+            >>> recorder.save("run.npz")
+            >>> with np.load("run.npz") as data:
+            ...     print(data["time"].shape, data["position"].shape)
+            (3,) (3, 1, 7)
         """
         path = Path(path)
         if path.suffix not in FORMATS:

@@ -171,6 +171,12 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
             ``torque_scale``), ``sample_dt`` (or ``sample_dt_s``), ``input_columns``, ``custom_inputs``,
             ``normalization``, ``input_range`` (of each column in what it was trained on), and ``notes`` of any kind
             that JSON can hold. ``model_type`` is found out.
+
+    Examples:
+        >>> import torch
+        >>> actuon.save_network(torch.nn.Linear(2, 1), "motor.onnx", sample_dt=0.005)
+        >>> actuon.load_metadata("motor.onnx")["sample_dt"]
+        0.005
     """
     path = as_path(path)
     if path.suffix not in FORMATS:

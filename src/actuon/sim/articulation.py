@@ -279,7 +279,16 @@ class Articulation:
         indices: IdsLike = None,
         dof_indices: IdsLike = None,
     ) -> None:
-        """Set friction. Static and dynamic dry friction must be the same, or one of them left out."""
+        """Set friction. Static and dynamic dry friction must be the same, or one of them left out.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     robots.set_dof_friction_properties(0.4, 0.4, 0.1, dof_indices=[6])
+            ...     static, dynamic, viscous = robots.get_dof_friction_properties([0], [6])
+            ...     print(static.numpy(), dynamic.numpy(), viscous.numpy())
+            [[0.4]] [[0.4]] [[0.1]]
+        """
         shape = self.to_write(indices, dof_indices).shape
         given = {"static_frictions": static_frictions, "dynamic_frictions": dynamic_frictions}
         dry = [self.numbers(name, values, shape) for name, values in given.items() if values is not None]
@@ -429,7 +438,16 @@ class Articulation:
     def set_world_poses(
         self, positions: ArrayLike | None = None, orientations: ArrayLike | None = None, indices: IdsLike = None
     ) -> None:
-        """Move robots with a free base. None keeps what it is."""
+        """Move robots with a free base. None keeps what it is.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf) as simulation:
+            ...     robot = actuon.Articulation("base")
+            ...     robot.set_world_poses(positions=[[0.0, 1.0, 0.4]])
+            ...     positions, orientations = robot.get_world_poses()
+            ...     print(positions.numpy(), orientations.numpy().shape)
+            [[0.  1.  0.4]] (1, 4)
+        """
         poses = self.simulation.engine.bodies.poses(self.to_write(indices))
         for name, values, columns in (("positions", positions, [0, 1, 2]), ("orientations", orientations, _WXYZ)):
             if values is not None:
@@ -447,7 +465,16 @@ class Articulation:
         angular_velocities: ArrayLike | None = None,
         indices: IdsLike = None,
     ) -> None:
-        """Give robots with a free base velocities. None keeps what it is."""
+        """Give robots with a free base velocities. None keeps what it is.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf) as simulation:
+            ...     robot = actuon.Articulation("base")
+            ...     robot.set_velocities(linear_velocities=[[0.5, 0.0, 0.0]])
+            ...     linear, angular = robot.get_velocities()
+            ...     print(linear.numpy(), angular.numpy())
+            [[0.5 0.  0. ]] [[0. 0. 0.]]
+        """
         velocities = self.simulation.engine.bodies.velocities(self.to_write(indices))
         for name, values, start in (("linear", linear_velocities, 0), ("angular", angular_velocities, 3)):
             if values is not None:

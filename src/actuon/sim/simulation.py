@@ -501,6 +501,10 @@ def current_simulation() -> Simulation:
 
     Raises:
         SimulationError: There is none.
+
+    Examples:
+        >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
+        ...     actuon.current_simulation().step(3)
     """
     alive = live_simulations()
     if not alive:
