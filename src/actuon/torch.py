@@ -142,7 +142,9 @@ class _Step(torch.autograd.Function):
                 array.grad.zero_()
             for array, gradient in zip(results, gradients, strict=True):
                 if gradient is not None:
-                    wp.copy(array.grad, _as_warp(gradient).reshape(array.shape))
+                    wp.copy(
+                        array.grad, _as_warp(gradient.clone(memory_format=torch.contiguous_format)).reshape(array.shape)
+                    )
             tape.backward()
             found = [wp.to_torch(array.grad).clone() for array in sources]
         shaped = (gradient.reshape(t.shape) for gradient, t in zip(found, ctx.saved_tensors, strict=True))

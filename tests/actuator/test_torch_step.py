@@ -237,3 +237,15 @@ def test_bad_input(rng):
         actuon.torch.step(actuator, sim, sim, memory, DT)
     with pytest.raises(actuon.StateError, match="got int"):
         actuon.torch.step(actuator, sim, sim, 3, DT)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_gradients_of_a_sum(n):
+    """`sum` sends back one number that is expanded, of stride 0."""
+    actuator = actuon.Actuator(range(n), actuon.ControllerPD(np.full(n, 3.0), 0.0), requires_grad=True)
+    names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")
+    sim = {name: torch.zeros(n) for name in names}
+    sim["joint_target_q"].requires_grad_()
+    effort, _ = actuon.torch.step(actuator, sim, sim, dt=DT)
+    effort.sum().backward()
+    np.testing.assert_allclose(sim["joint_target_q"].grad.numpy(), 3.0)
