@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from unittest import mock
 
 import pytest
 from pxr import Usd
@@ -314,13 +315,25 @@ def test_several_files_of_motors_are_compared(arm, tmp_path, monkeypatch):
     assert (tmp_path / "a.png").exists()
 
 
+def test_the_studio_compares_files_of_motors(arm, tmp_path, monkeypatch):
+    pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[studio]'")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SSH_CONNECTION", "somewhere")
+    monkeypatch.setattr(actuon.studio.Studio, "wait", mock.Mock(side_effect=KeyboardInterrupt))
+    both = ("--actuators", "arm.actuon.yaml", "--actuators", "weak.yaml")
+    printed = command("studio", "arm.xml", "--port", 8151, *both).splitlines()
+    assert printed[:2] == ["motors from arm.actuon.yaml", "motors from weak.yaml"]
+    assert "arm.xml (arm.actuon.yaml, weak.yaml): serving at" in "\n".join(printed)
+
+
 def test_files_of_motors_that_cannot_be_used(arm, complaint):
     assert "'none.yaml' does not exist" in complaint("check", "arm.xml", "--actuators", "none.yaml")
     assert "--actuators: 'ak80-9' is a motor" in complaint("plot", "ak80-9", "--actuators", "weak.yaml")
     assert "--actuators: 'weak.yaml' has the motors already" in complaint(
         "run", "weak.yaml", "--actuators", "arm.actuon.yaml"
     )
-    assert "'none.yaml' does not exist" in complaint("studio", "arm.xml", "--actuators", "none.yaml")
+    both = ("--actuators", "weak.yaml", "--actuators", "none.yaml")
+    assert "'none.yaml' does not exist" in complaint("studio", "arm.xml", *both)
 
 
 def test_a_short_run_warns_that_there_is_no_push(tmp_path, monkeypatch):

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from actuon.charts import Chart, Mark, area, bars, dots, draw_chart, line, pyplot, to_uplot
+from actuon.charts import GREEN, IDEAL, Chart, Mark, area, bars, dots, draw_chart, line, pyplot, to_uplot
 from actuon.robot_source import find_source
 from actuon.studio.analyses import envelope_of
 from actuon.studio.drive import SINE, Drive
@@ -30,7 +32,11 @@ def drawn():
         motor.advance(2.0)
         window = motor.history.window(0, 4.0, motor.real.dt)
         envelope = envelope_of(motor.real.configs["motor"])
-        return joint_charts(window, window, envelope, motor.real.dt, ("rad", "N·m")), window, envelope
+        return (
+            joint_charts(window, [("ideal", IDEAL, window)], envelope, motor.real.dt, ("rad", "N·m")),
+            window,
+            envelope,
+        )
 
 
 def test_charts_of_a_joint(drawn):
@@ -47,6 +53,22 @@ def test_charts_of_a_joint(drawn):
     assert 0 < np.isfinite(clipped).sum() < len(clipped)
     assert np.isin(clipped[np.isfinite(clipped)], window.applied[window.limit >= 0]).all()
     assert [each.label for each in charts["position"].series] == ["target", "ideal", "position"]
+
+
+def test_curves_of_other_motors_have_the_name_and_the_colour_of_their_robot(drawn):
+    _, window, envelope = drawn
+    later = dataclasses.replace(window, applied=10.0 * window.applied)
+    others = [("b.yaml", GREEN, later), ("c.yaml", IDEAL, window)]
+    charts = joint_charts(window, others, envelope, 0.002, ("rad", "N·m"))
+    for name, chart in charts.items():
+        assert (chart["b.yaml"].colour, chart["c.yaml"].colour) == (GREEN, IDEAL), name
+    np.testing.assert_array_equal(charts["current"]["c.yaml"].y, charts["current"]["current"].y)
+    np.testing.assert_array_equal(charts["position"]["b.yaml"].y, charts["position"]["position"].y)
+    assert charts["effort"]["b.yaml"].y.max() <= 2.0 * np.abs(window.applied).max()
+    assert charts["spectrum"]["b.yaml"].y.max() == pytest.approx(10.0 * charts["spectrum"]["amplitude"].y.max())
+    without = dataclasses.replace(window, signals={})
+    charts = joint_charts(window, [("b.yaml", GREEN, without)], envelope, 0.002, ("rad", "N·m"))
+    assert "b.yaml" not in [each.label for each in charts["current"].series]
 
 
 def test_no_gap_of_a_line_spoils_an_axis(drawn):
@@ -164,5 +186,6 @@ def test_a_chart_in_matplotlib(drawn):
     _, axes = pyplot().subplots()
     draw_chart(axes, plane)
     assert axes.get_xlim() == plane.x_range
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["motor envelope", "path", "clipped", "now"]
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == ["motor envelope", "ideal", "path", "clipped", "now"]
     pyplot().close(axes.figure)

@@ -13,6 +13,7 @@ from pxr import Usd
 import actuon
 from actuon.fit import read_log
 from actuon.robot_source import find_source, motor_actuator
+from actuon.sim.simulation import live_simulations
 from actuon.studio.analyses import Analyses, envelope_of
 from actuon.studio.background import Background
 from actuon.studio.drive import CHIRP, HOLD, SINE, STEP, Command, Drive
@@ -36,6 +37,24 @@ def session():
 @pytest.fixture
 def motor():
     with Session(find_source("AK80-9")) as made:
+        yield made
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two files with motors of the arm: its own, and one with weaker controllers."""
+    own = tmp_path / "own.yaml"
+    own.write_text(actuon.assets.arm_mjcf.with_suffix(".actuon.yaml").read_text())
+    weak = tmp_path / "weak.yaml"
+    weak.write_text(own.read_text().replace("kp: 600", "kp: 60"))
+    return own, weak
+
+
+@pytest.fixture
+def compared(files):
+    """The arm with the motors of two files."""
+    source, *others = (find_source(actuon.assets.arm_mjcf, actuators=file) for file in files)
+    with Session(source, others) as made:
         yield made
 
 
@@ -120,6 +139,71 @@ def test_an_ideal_motor_moves_the_same_inertia(motor):
     np.testing.assert_allclose(armatures, 1e-3 * 81.0, rtol=1e-4)
 
 
+def test_robots_with_the_motors_of_two_files_follow_the_same_commands(compared, files):
+    own, weak = compared.robots
+    assert compared.title == "arm.xml (own.yaml, weak.yaml)"
+    assert [robot.name for robot in compared.robots] == ["own.yaml", "weak.yaml"]
+    assert own.colour != weak.colour
+    joint = next(name for name, config in own.configs.items() if config.controller.kp == 600.0)
+    assert weak.configs[joint].controller.kp == 60.0
+    column = compared.dof_names.index(joint)
+    compared.set_drive(Drive(STEP, (column,), amplitude=0.3, frequency=0.5, names=compared.dof_names))
+    compared.advance(0.3)
+    first, second = (robot.history.window(column, 1.0, own.dt) for robot in compared.robots)
+    np.testing.assert_array_equal(first.time, second.time)
+    np.testing.assert_array_equal(first.target, second.target)
+    assert np.abs(first.position - second.position).max() > 1e-2
+    with Session(find_source(actuon.assets.arm_mjcf, actuators=files[1])) as alone:
+        alone.set_drive(compared.drive)
+        alone.advance(0.3)
+        np.testing.assert_array_equal(alone.history.window(column, 1.0, own.dt).position, second.position)
+
+
+def test_values_act_on_the_first_file_and_its_ideal_robot_only(compared):
+    own, weak = compared.robots
+    before, joint = dict(weak.configs), compared.first_joint
+    compared.show_ideal(True)
+    assert compared.robots == [own, weak, compared.ideal]
+    assert len(compared.poses) == 3
+    compared.set_number([joint], place(compared, joint, "kp"), "kp", 77.0)
+    compared.advance(0.02)
+    assert [robot.configs[joint].controller.kp for robot in (own, compared.ideal)] == [77.0, 77.0]
+    assert weak.configs == before
+    compared.restore_all()
+    assert own.configs == compared.file_configs != before
+    compared.show_ideal(False)
+    assert compared.robots == [own, weak]
+    assert len(compared.poses) == 2
+    compared.reset()
+    assert [len(robot.history) for robot in compared.robots] == [0, 0]
+
+
+def test_a_push_moves_all_robots(compared):
+    compared.set_drive(Drive(HOLD))
+    compared.push((0.0, 0.0, 0.0), knock=2.0, column=0)
+    speeds = [robot.articulation.get_dof_velocities().numpy()[0, 0] for robot in compared.robots]
+    np.testing.assert_allclose(speeds, 2.0)
+
+
+def test_a_failure_names_the_file_it_is_of(compared):
+    _, weak = compared.robots
+    joint = compared.first_joint
+    for name, value in (("kd", 1e9), ("max_effort", 1e12)):
+        weak.set_number([joint], place(compared, joint, name), name, value)
+    with pytest.raises(actuon.SimulationError):
+        compared.advance(2.0)
+    assert compared.problem.startswith("weak.yaml: ")
+
+
+def test_a_second_file_that_cannot_be_read_leaves_nothing_open(files):
+    own, weak = (find_source(actuon.assets.arm_mjcf, actuators=file) for file in files)
+    weak.actuators.write_text("actuators: 3\n")
+    before = live_simulations()
+    with pytest.raises(actuon.ActuonError, match="weak.yaml"):
+        Session(own, [weak])
+    assert live_simulations() == before
+
+
 def test_a_motor_by_name_holds_its_pendulum(motor):
     assert motor.real.configs == {"motor": motor_actuator("AK80-9")}
     motor.set_drive(Drive(STEP, (0,), amplitude=0.5, frequency=0.1, names=motor.dof_names))
@@ -143,7 +227,7 @@ def test_two_robots_side_by_side(session):
     session.ask(session.show_ideal, True)
     session.advance(0.3)
     column = session.dof_names.index(session.first_joint)
-    real, ideal = (history.window(column, 1.0, session.real.dt) for history in (session.history, session.ideal_history))
+    real, ideal = (robot.history.window(column, 1.0, session.real.dt) for robot in session.robots)
     assert np.abs(real.position - ideal.position).max() > 1e-3
     session.set_number([session.first_joint], place(session, session.first_joint, "kp"), "kp", 80.0)
     session.set_number([session.first_joint], place(session, session.first_joint, "max_effort"), "max_effort", 5.0)
@@ -445,7 +529,7 @@ def test_values_are_saved_as_yaml_and_into_usd(tmp_path, session):
 def test_a_report_holds_pictures_and_values(tmp_path, motor):
     motor.advance(0.2)
     window = motor.history.window(0, 4.0, motor.real.dt)
-    charts = joint_charts(window, None, None, motor.real.dt, ("rad", "N·m"))
+    charts = joint_charts(window, (), None, motor.real.dt, ("rad", "N·m"))
     picture = as_png(np.zeros((4, 4, 3), np.uint8))
     readouts = {"time": "0.2 s"}
     save_report(tmp_path / "report.html", "ak80-9: motor", picture, readouts, charts, motor.real.configs)

@@ -15,7 +15,7 @@ from cyclopts.validators import Number
 
 import actuon
 
-from .options import AllowTorch, File
+from .options import Actuators, AllowTorch, File
 from .outputs import check_record
 from .show import make_console, say
 
@@ -24,7 +24,7 @@ def studio(
     robot: str,
     /,
     *,
-    actuators: File | None = None,
+    actuators: Actuators = (),
     host: Annotated[str, Parameter(metavar="ADDRESS")] = "127.0.0.1",
     port: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=65535))] = 8017,
     record: File | None = None,
@@ -37,7 +37,7 @@ def studio(
 
     Args:
         robot: MJCF, URDF or USD file with motors in it or next to it, or the name of a motor.
-        actuators: Motors to use instead of those of the robot.
+        actuators: Motors to use instead of those of the robot; repeat to compare. Values of the first can be changed.
         host: Address to listen at. 0.0.0.0 lets everyone in your network use the page.
         port: Port to listen at; the next free one if it is taken.
         record: Save every step at the end (.npz, .csv).
@@ -47,12 +47,14 @@ def studio(
     if record is not None:
         check_record(record)
     actuon.quiet()
-    say(make_console(), find_source(robot, allow_torch, actuators).motors_from())
+    console = make_console()
+    for file in actuators or (None,):
+        say(console, find_source(robot, allow_torch, file).motors_from())
     print("kernels are compiled on first use", flush=True)
     with actuon.studio.open(
         robot, actuators=actuators, host=host, port=port, record=record, allow_torch=allow_torch
     ) as opened:
-        print(f"{opened.session.source.title}: serving at {opened.url} (Ctrl+C to stop)")
+        print(f"{opened.session.title}: serving at {opened.url} (Ctrl+C to stop)")
         if "SSH_CONNECTION" in os.environ:
             there = f"{getpass.getuser()}@{socket.gethostname()}"
             number = opened.server.get_port()

@@ -14,6 +14,8 @@ from ..attach.telemetry import Telemetry
 
 _LOOKED_AT = 2.0
 """Time over which averages are taken [s]."""
+KEPT_SECONDS = 20.0
+"""Time span of the history of a robot [s]."""
 SERIES = ("position", "target", "velocity", "requested", "applied")
 
 

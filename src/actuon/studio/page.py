@@ -6,9 +6,10 @@ from __future__ import annotations
 import html
 import json
 import logging
+import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -62,7 +63,8 @@ class Studio:
         folder: Folder that the page may read from and write to. Default: the working folder.
         record: Record all steps into this ``.npz`` or ``.csv`` file.
         allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
-        actuators: YAML with the robot's motors, instead of those in or next to its file.
+        actuators: YAML with the robot's motors, instead of those in or next to its file. With several, a robot for each
+            moves next to the first; values and files are those of the first.
     """
 
     def __init__(
@@ -74,12 +76,14 @@ class Studio:
         folder: PathLike = ".",
         record: PathLike | None = None,
         allow_torch: bool = False,
-        actuators: PathLike | None = None,
+        actuators: PathLike | Iterable[PathLike] = (),
     ):
         for module in ("viser", "trimesh"):  # before the robot is loaded, which may take long
             require(module, "studio", "the page in the browser")
         self.folder = Folder(folder)
-        self.session = Session(find_source(robot, allow_torch, actuators))
+        files = [actuators] if isinstance(actuators, (str, os.PathLike)) else list(actuators)
+        source, *compared = [find_source(robot, allow_torch, file) for file in files or (None,)]
+        self.session = Session(source, compared)
         self._background = Background()
         self._analyses = Analyses(self.session.source, self._background)
         try:
@@ -105,8 +109,8 @@ class Studio:
     def _lay_out(self) -> None:
         gui, session = self.server.gui, self.session
         gui.configure_theme(brand_color=(47, 111, 208), show_logo=False, show_share_button=False)
-        gui.set_panel_label(f"Actuon · {session.source.title}")
-        title = html.escape(json.dumps(f"{session.source.title} · Actuon"))
+        gui.set_panel_label(f"Actuon · {session.title}")
+        title = html.escape(json.dumps(f"{session.title} · Actuon"))
         self._scene = Scene(self.server, session.real)
         gui.main_panel.dock_right()
         gui.main_panel.set_width(_CONTROLS_WIDTH)
@@ -169,15 +173,15 @@ class Studio:
     def _charts(self, joint: str) -> dict[str, Chart]:
         session, dt, window = self.session, self.session.real.dt, self._window(joint)
         column = session.dof_names.index(joint)
-        ideal = session.ideal_history.window(column, SECONDS, dt) if session.ideal is not None else None
+        others = [(each.name, each.colour, each.history.window(column, SECONDS, dt)) for each in session.robots[1:]]
         units = ("m", "N") if session.real.slides[column] else ("rad", "N·m")
-        return joint_charts(window, ideal, self._analyses.envelope(joint), dt, units) if len(window.time) > 1 else {}
+        return joint_charts(window, others, self._analyses.envelope(joint), dt, units) if len(window.time) > 1 else {}
 
     def _save_report(self, path: Path, picture: bytes | None) -> None:
         joint = self._joint()
         rows, _ = self._status_rows(joint)
         charts = self._charts(joint) | self._log.charts
-        save_report(path, f"{self.session.source.title}: {joint}", picture, rows, charts, self.session.real.configs)
+        save_report(path, f"{self.session.title}: {joint}", picture, rows, charts, self.session.real.configs)
 
     def _status_rows(self, joint: str) -> tuple[dict[str, str], list[str]]:
         """Return readouts by name, and warnings."""
@@ -228,7 +232,7 @@ class Studio:
         return f'<iframe src="{self.url}" width="100%" height="640" style="border:1px solid #ccc"></iframe>'
 
     def __repr__(self) -> str:
-        return f"<Studio of {self.session.source.title} at {self.url}>"
+        return f"<Studio of {self.session.title} at {self.url}>"
 
 
 def _as_html(rows: Mapping[str, str], warnings: Sequence[str]) -> str:

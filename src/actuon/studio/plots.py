@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..actuator.trials import Envelope
-from ..charts import GREY, IDEAL, ORANGE, RED, Chart, Series, area, dashed, dots, line, to_uplot
+from ..charts import GREY, ORANGE, RED, Chart, Series, area, dashed, dots, line, to_uplot
 from .history import Window
 from .numbers import round_up
 from .replay import Replayed
@@ -25,7 +25,7 @@ _BUCKETS = 200
 _PATH_POINTS = 300
 _SMALLEST = 1e-4
 """Smallest amplitude in a spectrum [N·m or N]."""
-_MODELLED = (("current", "current [A]", ORANGE), ("temperature", "temperature [°C]", RED))
+_MODELLED = (("current", "current [A]"), ("temperature", "temperature [°C]"))
 _HOUSING = "housing_temperature"
 _PLANE_HEIGHT = 230
 _OUTSIDE = 1.25
@@ -68,13 +68,17 @@ def _are_same(data: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> bool:
 
 
 def joint_charts(
-    window: Window, ideal: Window | None, envelope: Envelope | None, dt: float, units: tuple[str, str]
+    window: Window,
+    others: Sequence[tuple[str, str, Window]],
+    envelope: Envelope | None,
+    dt: float,
+    units: tuple[str, str],
 ) -> dict[str, Chart]:
     """Return the charts of a joint over the last seconds, by name.
 
     Args:
         window: Of the robot, at least two steps.
-        ideal: Of the ideal robot, if there is one.
+        others: Name, colour and window of each robot next to it.
         envelope: Envelope of the joint; None if it is not known or limited.
         dt: Time step [s].
         units: Of position and effort.
@@ -86,21 +90,30 @@ def joint_charts(
     def over_time(label: str, *series: Series) -> Chart:
         return Chart("time [s]", label, series, x_range=(-SECONDS, 0.0))
 
-    beside = []
-    if ideal is not None and len(ideal.time) > 1:
-        beside = [line("ideal", thin.x, thin(np.interp(window.time, ideal.time, ideal.position)), IDEAL)]
+    others = [each for each in others if len(each[2].time)]
+    windows = [other for _, _, other in others]
+
+    def at_times(rows: Iterable[np.ndarray | None]) -> list[tuple[str, str, np.ndarray]]:
+        """Return name, colour and values of each other robot that has them, at the times of the window."""
+        pairs = zip(others, rows, strict=True)
+        return [(name, colour, np.interp(window.time, x.time, y)) for (name, colour, x), y in pairs if y is not None]
+
+    def compared(rows: Iterable[np.ndarray | None], most: float = np.inf) -> list[Series]:
+        return [line(name, thin.x, thin(np.clip(y, -most, most)), colour) for name, colour, y in at_times(rows)]
+
     most = 2.0 * float(np.abs(window.applied).max()) or np.inf
     charts = {
-        "plane": _plane(window, envelope, dt, units),
+        "plane": _plane(window, others, envelope, dt, units),
         "position": over_time(
             f"position [{length}]",
             dashed("target", thin.x, thin(window.target), GREY),
-            *beside,
+            *compared(each.position for each in windows),
             line("position", thin.x, thin(window.position)),
         ),
         "effort": over_time(
             f"effort [{force}]",
             dashed("requested", thin.x, thin(np.clip(window.requested, -most, most)), GREY),
+            *compared((each.applied for each in windows), most),
             line("applied", thin.x, thin(window.applied)),
             dots("clipped", thin.x, thin.where(window.limit >= 0, window.applied), RED, 4.0),
         ),
@@ -108,12 +121,15 @@ def joint_charts(
     frequency, amplitude = spectrum(window.applied, dt)
     if len(frequency):
         label = f"effort [{force}]"
-        series = [line("amplitude", frequency, amplitude)]
+        applied = at_times(each.applied for each in windows)
+        series = [line(name, *spectrum(values, dt), colour) for name, colour, values in applied]
+        series.append(line("amplitude", frequency, amplitude))
         limits = 0.0, float(round(0.5 / dt))
         charts["spectrum"] = Chart("frequency [Hz]", label, series, x_range=limits, y_log=True)
-    for name, label, colour in _MODELLED:
+    for name, label in _MODELLED:
         if name in window.signals:
-            lines = [line(name, thin.x, thin(window.signals[name]), colour)]
+            lines = compared(each.signals.get(name) for each in windows)
+            lines.append(line(name, thin.x, thin(window.signals[name])))
             if name == "temperature" and _HOUSING in window.signals:
                 lines.append(line("housing", thin.x, thin(window.signals[_HOUSING]), GREY))
             charts[name] = over_time(label, *lines)
@@ -155,14 +171,21 @@ def spectrum(values: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
     return frequency[:count:bins], np.maximum(highest, _SMALLEST)
 
 
-def _plane(window: Window, envelope: Envelope | None, dt: float, units: tuple[str, str]) -> Chart:
-    """Draw the envelope, and the joint's path as dots: uPlot draws no line whose x goes back."""
+def _plane(
+    window: Window,
+    others: Sequence[tuple[str, str, Window]],
+    envelope: Envelope | None,
+    dt: float,
+    units: tuple[str, str],
+) -> Chart:
+    """Draw the envelope, and the path of each robot as dots: uPlot draws no line whose x goes back."""
     count = max(2, round(PATH_SECONDS / dt))
     stride = max(1, min(count, len(window.time)) // _PATH_POINTS)
     path = slice(-1, -count - 1, -stride)
     velocity, effort, clipped = (each[path] for each in (window.velocity, window.applied, window.limit >= 0))
     now = slice(0, max(1, round(_NOW_SECONDS / dt / stride)))
     series = [
+        *(dots(name, other.velocity[path], other.applied[path], colour, 2.5) for name, colour, other in others),
         dots("path", velocity, effort, GREY, 2.5),
         dots("clipped", velocity[clipped], effort[clipped], RED, 4.0),
         dots("now", velocity[now], effort[now], ORANGE, 7.0),

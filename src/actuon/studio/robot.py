@@ -14,12 +14,14 @@ from ..actuator.actuator import Actuator
 from ..actuator.config import EXPLICIT, IMPLICIT, ActuatorConfig
 from ..attach.articulation_actuators import ArticulationActuators
 from ..attach.telemetry import Telemetry
+from ..charts import REAL
 from ..components.component import Component
 from ..declare.config import Config
 from ..declare.registry import class_of
 from ..errors import ActuonError, ParameterError, StructureError, listed, shown
 from ..robot_source import RobotSource
 from ..sim import Articulation
+from .history import KEPT_SECONDS, History
 
 OF_FILE = "as in the file"
 MODES = (OF_FILE, EXPLICIT, IMPLICIT)
@@ -33,6 +35,7 @@ class StudioRobot:
         is_ideal: Remove limits and delay, but keep controllers and joint friction.
         configs: Actuators by name of the DOF. Default: those of the source.
         mode: Integration of efforts, one of `MODES`.
+        colour: Colour of its curves.
     """
 
     def __init__(
@@ -41,8 +44,11 @@ class StudioRobot:
         is_ideal: bool = False,
         configs: Mapping[str, ActuatorConfig] | None = None,
         mode: str = OF_FILE,
+        colour: str = REAL,
     ):
-        self.is_ideal = is_ideal
+        self.is_ideal, self.colour = is_ideal, colour
+        self.name = "ideal" if is_ideal else source.title if source.actuators is None else source.actuators.name
+        """Name in legends: that of the file with its motors, if one was named."""
         self.simulation = source.make()
         try:
             first = self.simulation.robots[0]
@@ -59,6 +65,7 @@ class StudioRobot:
         self.is_fixed_base = first.is_fixed_base
         self.home = self.articulation.get_dof_positions().numpy()[0].astype(np.float64)
         """Positions at the start [rad or m], shape (D,)."""
+        self.history = History(round(KEPT_SECONDS / self.dt), len(self.dof_names))
 
     @property
     def dt(self) -> float:
@@ -75,15 +82,18 @@ class StudioRobot:
         )
 
     def step(self, targets: np.ndarray) -> Telemetry:
-        """Take a step towards target positions [rad or m], shape (D,)."""
+        """Take a step towards target positions [rad or m], shape (D,), and add it to the history."""
         columns = self.actuators.actuated_dof_indices
         self.articulation.set_dof_position_targets(targets[columns], dof_indices=columns)
         self.simulation.step()
-        return self.actuators.telemetry()
+        telemetry = self.actuators.telemetry()
+        self.history.add(self.simulation.time, self.articulation.values("joint_q")[0], targets, telemetry)
+        return telemetry
 
     def reset(self) -> None:
-        """Reset to the initial state."""
+        """Reset to the initial state, and clear the history."""
         self.simulation.reset()
+        self.history.clear()
 
     def set_number(self, joints: Iterable[str], stage: int, name: str, value: Any) -> None:
         """Set a parameter of the actuators of some joints, from the next step on.

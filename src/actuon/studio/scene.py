@@ -13,9 +13,8 @@ from ..errors import MissingExtraError
 from ..sim import MujocoSimulation, NewtonSimulation, Simulation
 from .robot import StudioRobot
 
-IDEAL_COLOUR = (140, 170, 210)
-_IDEAL_OPACITY = 0.55
-_IDEAL = "/world/ideal"
+_OPACITY = 0.55
+"""Opacity of the robots next to the first."""
 _GAP = 0.35
 """Distance between two robots [m]."""
 _FOLLOW = 0.15
@@ -25,11 +24,11 @@ _SHOWN_GROUPS = 3
 
 
 class Scene:
-    """Robots of a session in a viser server, the ideal one next to the real one.
+    """Robots of a session in a viser server, side by side; those next to the first in the colours of their curves.
 
     Args:
         server: A ``viser.ViserServer``.
-        robot: The real robot.
+        robot: The first robot.
     """
 
     def __init__(self, server: Any, robot: StudioRobot):
@@ -40,7 +39,7 @@ class Scene:
         size = max(float(np.linalg.norm(high - low)), 0.2)
         middle = 0.5 * (low + high)
         self._beside = np.array([0.0, float(high[1] - low[1]) + _GAP, 0.0])
-        self._frames: dict[bool, list[Any]] = {}
+        self._frames: list[list[Any]] = []
         self._shown: list[np.ndarray] | None = None
         scene = server.scene
         scene.world_axes.visible = False
@@ -62,16 +61,15 @@ class Scene:
         )
         server.initial_camera.position = tuple(middle + size * np.array([1.0, -1.15, 0.5]))
         server.initial_camera.look_at = tuple(middle)
-        self._add(robot, np.zeros(3))
+        self._add(robot)
 
     def show(self, robots: list[StudioRobot], poses: list[np.ndarray]) -> None:
         """Update the page with the present robots and their poses."""
-        for robot in robots:
-            if robot.is_ideal not in self._frames:
-                self._add(robot, self._beside)
-        if len(robots) == 1 and True in self._frames:
-            self._server.scene.remove_by_name(_IDEAL)
-            del self._frames[True]
+        while len(self._frames) > len(robots):
+            self._frames.pop()
+            self._server.scene.remove_by_name(f"/world/robot{len(self._frames)}")
+        for robot in robots[len(self._frames) :]:
+            self._add(robot)
         if self._shown is poses:
             return
         self._shown = poses
@@ -79,13 +77,14 @@ class Scene:
             self._offset += _FOLLOW * (self._start - poses[0][self._root, :2] - self._offset)
         with self._server.atomic():
             self._world.position = (*self._offset, 0.0)
-            for robot, rows in zip(robots, poses, strict=True):
-                for frame, row in zip(self._frames[robot.is_ideal], rows, strict=True):
+            for frames, rows in zip(self._frames, poses, strict=True):
+                for frame, row in zip(frames, rows, strict=True):
                     frame.position, frame.wxyz = row[:3], row[3:]
 
-    def _add(self, robot: StudioRobot, offset: np.ndarray) -> None:
-        scene, name = self._server.scene, _IDEAL if robot.is_ideal else "/world/real"
-        scene.add_frame(name, show_axes=False, position=offset)
+    def _add(self, robot: StudioRobot) -> None:
+        scene, number = self._server.scene, len(self._frames)
+        name, colour = f"/world/robot{number}", tuple(bytes.fromhex(robot.colour.removeprefix("#")))
+        scene.add_frame(name, show_axes=False, position=number * self._beside)
         poses = poses_of(robot.simulation)
         frames = [scene.add_frame(f"{name}/{i}", show_axes=False) for i in range(len(poses))]
         for i, shape in enumerate(self._shapes):
@@ -94,11 +93,11 @@ class Scene:
                 where,
                 shape.vertices.astype(np.float32),
                 shape.faces.astype(np.uint32),
-                color=IDEAL_COLOUR if robot.is_ideal else shape.colour,
-                opacity=_IDEAL_OPACITY if robot.is_ideal else None if shape.opacity >= 1.0 else shape.opacity,
+                color=colour if number else shape.colour,
+                opacity=_OPACITY if number else None if shape.opacity >= 1.0 else shape.opacity,
                 flat_shading=not shape.is_smooth,
             )
-        self._frames[robot.is_ideal] = frames
+        self._frames.append(frames)
 
 
 def _bounds(shapes: list[Shape], poses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

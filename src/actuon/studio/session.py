@@ -9,7 +9,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,19 +17,18 @@ import numpy as np
 
 from ..actuator.config import ActuatorConfig
 from ..attach.recorder import FORMATS, Recorder
+from ..charts import GREEN, IDEAL, palette
 from ..errors import ActuonError, SimulationError
 from ..files import check_folder
 from ..robot_source import RobotSource
 from ..sim.mujoco import mute_mujoco_warnings
 from ..typing import PathLike
 from .drive import SINE, Drive
-from .history import History, Pace
+from .history import Pace
 from .numbers import alike
 from .robot import OF_FILE, StudioRobot
 from .scene import poses_of
 
-KEPT_SECONDS = 20.0
-"""Time span of the history [s]."""
 PUSH_SECONDS = 0.12
 _BATCH = 0.004
 """Simulated time between two readings of the clock [s]."""
@@ -42,21 +41,32 @@ _log = logging.getLogger("actuon.studio")
 
 
 class Session:
-    """A robot, or two side by side, stepped in real time by a thread.
+    """A robot, alone or next to others with the same commands, stepped in real time by a thread.
 
     Methods are called between two steps by `ask` or `do`, from any thread and in their order. The message of a failure
     is in ``message``, and the robot keeps moving.
 
     Args:
         source: The robot.
+        compared: The robot with other motors, each next to it. Changes of values do not act on these.
     """
 
-    def __init__(self, source: RobotSource):
+    def __init__(self, source: RobotSource, compared: Sequence[RobotSource] = ()):
         self.source = source
+        self.compared: list[StudioRobot] = []
+        """Robots with other motors."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(mute_mujoco_warnings())
             self.real = StudioRobot(source)
-            self._quiet = stack.pop_all()
+            stack.callback(self.real.close)
+            colours = [GREEN, *palette(4 + len(compared))[4:]]  # without red, which marks limits
+            for each, colour in zip(compared, colours, strict=False):
+                self.compared.append(StudioRobot(each, colour=colour))
+                stack.callback(self.compared[-1].close)
+            self._opened = stack.pop_all()
+        names = ", ".join(each.name for each in (self.real, *self.compared))
+        self.title = f"{source.title} ({names})" if compared else source.title
+        """Name of the robot, and of the files with motors if there are several."""
         self.ideal: StudioRobot | None = None
         """Copy of the robot with ideal motors; None if it is not shown."""
         robot = self.real
@@ -65,8 +75,7 @@ class Session:
         """Names of joints with an actuator."""
         self.file_configs = dict(robot.configs)
         """Actuators of the file, by joint."""
-        self.history = History(round(KEPT_SECONDS / robot.dt), len(robot.dof_names))
-        self.ideal_history = History(round(KEPT_SECONDS / robot.dt), len(robot.dof_names))
+        self.history = robot.history
         self.work = np.zeros(len(robot.dof_names))
         """Positive work of the actuators on the joints since the reset [J], shape (D,)."""
         self.electrical = np.full(len(robot.dof_names), math.nan)
@@ -85,7 +94,7 @@ class Session:
         self.drive = Drive(SINE, columns, amplitude=0.02 if robot.slides[columns[0]] else 0.2, names=self.dof_names)
         self._drive_start = 0.0
         self._push: tuple[float, np.ndarray] | None = None
-        self.poses = [poses_of(robot.simulation)]
+        self.poses = [poses_of(each.simulation) for each in self.robots]
         """Poses of the bodies of each robot, see `scene.poses_of`."""
         self._changes: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._recorder: Recorder | None = None
@@ -95,7 +104,13 @@ class Session:
 
     @property
     def robots(self) -> list[StudioRobot]:
-        """The robot, and the ideal one if it is shown."""
+        """The robot, those with other motors, and the ideal one if it is shown."""
+        real, *ideal = self._changed
+        return [real, *self.compared, *ideal]
+
+    @property
+    def _changed(self) -> list[StudioRobot]:
+        """Robots that changes of values act on: the robot, and the ideal one if it is shown."""
         return [self.real] if self.ideal is None else [self.real, self.ideal]
 
     @property
@@ -123,9 +138,8 @@ class Session:
         try:
             self.stop_recording()
         finally:
-            for robot in self.robots:
-                robot.close()
-            self._quiet.close()
+            self.show_ideal(False)
+            self._opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -159,15 +173,15 @@ class Session:
         return result
 
     def set_number(self, joints: Iterable[str], stage: int, name: str, value: Any) -> None:
-        """Set a value on all robots, see `StudioRobot.set_number`."""
+        """Set a value on the robot and the ideal one, see `StudioRobot.set_number`."""
         joints = list(joints)
-        for robot in self.robots:
+        for robot in self._changed:
             robot.set_number(joints, stage, name, value)
         self._values_changed()
 
     def set_configs(self, configs: Mapping[str, ActuatorConfig]) -> None:
-        """Replace the actuators of joints, on all robots."""
-        for robot in self.robots:
+        """Replace the actuators of joints, on the robot and the ideal one."""
+        for robot in self._changed:
             robot.set_configs(configs)
         self._values_changed()
 
@@ -201,13 +215,13 @@ class Session:
         self.drive = drive
 
     def show_ideal(self, wanted: bool) -> None:
-        """Show or hide a copy of the robot with ideal motors. Showing it resets both."""
+        """Show or hide a copy of the robot with ideal motors, after the others. Showing it resets all robots."""
         if not wanted and self.ideal is not None:
             self.ideal.close()
             self.ideal = None
-            self.poses = self.poses[:1]
+            self.poses = self.poses[: len(self.robots)]
         elif wanted and self.ideal is None:
-            self.ideal = StudioRobot(self.source, True, self.real.configs)
+            self.ideal = StudioRobot(self.source, True, self.real.configs, colour=IDEAL)
             self.reset()
 
     def pause(self, wanted: bool) -> None:
@@ -220,8 +234,6 @@ class Session:
         for robot in self.robots:
             robot.reset()
         self.poses = [poses_of(robot.simulation) for robot in self.robots]
-        self.history.clear()
-        self.ideal_history.clear()
         self.work[:] = 0.0
         self.electrical[:] = math.nan
         self.problem = ""
@@ -311,18 +323,15 @@ class Session:
             for robot in self.robots:
                 robot.articulation.push(tuple(force) if self._push is not None else (0.0, 0.0, 0.0))
         targets = self.drive.targets(now - self._drive_start, self.real.home)
-        histories = (self.history, self.ideal_history)
         try:
-            for robot, history in zip(self.robots, histories, strict=False):
+            for robot in self.robots:
                 telemetry = robot.step(targets)
-                position = robot.articulation.values("joint_q")[0]
-                history.add(robot.simulation.time, position, targets, telemetry)
                 if robot is self.real:
                     self._count_energy(telemetry)
             if self._recorder is not None and len(self._recorder) * self.real.dt >= LONGEST_RECORD:
                 self.message = f"saved {self.stop_recording()}: the longest recording is {LONGEST_RECORD:g} s"
         except ActuonError as error:
-            which = "ideal robot: " if robot.is_ideal else ""
+            which = "" if robot is self.real else f"{robot.name}: "
             self.problem = f"{which}{error}"
             raise
 

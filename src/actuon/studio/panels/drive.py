@@ -54,7 +54,7 @@ class DrivePanel:
             self._push = gui.add_slider("Push [N]", 0.0, 300.0, 1.0, _PUSH)
         gui.add_button("Knock" if session.real.is_fixed_base else "Push").on_click(lambda _: session.ask(self._do_push))
         self._ideal = gui.add_checkbox(
-            "Ideal robot next to it", False, hint="The same controllers without delay and limits. Resets both robots."
+            "Ideal robot next to it", False, hint="The same controllers without delay and limits. Resets all robots."
         )
         self._ideal.on_update(lambda _: session.ask(session.show_ideal, self._ideal.value))
 
