@@ -178,6 +178,16 @@ def test_values_act_on_the_first_file_and_its_ideal_robot_only(compared):
     assert [len(robot.history) for robot in compared.robots] == [0, 0]
 
 
+def test_open_takes_one_file_or_several(files):
+    pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[studio]'")
+    with actuon.studio.open(actuon.assets.arm_mjcf, port=8161, actuators=files) as opened:
+        assert [robot.name for robot in opened.session.robots] == ["own.yaml", "weak.yaml"]
+        assert "arm.xml (own.yaml, weak.yaml)" in repr(opened)
+    with actuon.studio.open(actuon.assets.arm_mjcf, port=8161, actuators=str(files[1])) as opened:
+        assert [robot.name for robot in opened.session.robots] == ["weak.yaml"]
+        assert "<Studio of arm.xml at" in repr(opened)
+
+
 def test_a_push_moves_all_robots(compared):
     compared.set_drive(Drive(HOLD))
     compared.push((0.0, 0.0, 0.0), knock=2.0, column=0)

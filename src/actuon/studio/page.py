@@ -190,6 +190,8 @@ class Studio:
         kept = f"{pace.real_time:.2f} × real time, CPU {100.0 * pace.cpu:.0f} %"
         state = "paused" if session.is_paused else "stopped" if session.problem else kept
         rows = {"time": f"{session.time:.1f} s", "pace": state}
+        if len(session.robots) > 1:
+            rows["robots"] = ", ".join(robot.name for robot in session.robots)
         usage = analyses.usages.get(joint)
         if usage is not None:
             stale = " …" if analyses.usages_version != session.values_version else ""
