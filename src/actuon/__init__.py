@@ -180,6 +180,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "lab": (),
     "logs": (),
     "mujoco": (),
+    "robot_source": (),
     "studio": (),
     "usd": (
         "add_actuator",
@@ -193,6 +194,8 @@ _LAZY: dict[str, tuple[str, ...]] = {
     ),
 }
 """Names that load more than Warp and NumPy, by the module that holds them. They are loaded when first asked for."""
+_FORMER = ("bench",)
+"""Modules that keep a former name for one version."""
 
 
 if _typing.TYPE_CHECKING:
@@ -206,6 +209,7 @@ if _typing.TYPE_CHECKING:
         logs as logs,
         mujoco as mujoco,
         newton as newton,
+        robot_source as robot_source,
         sim as sim,
         studio as studio,
         torch as torch,
@@ -251,5 +255,5 @@ else:
         raise AttributeError(f"module 'actuon' has no attribute {name!r}")
 
     def __dir__():
-        modules = (module for module in _LAZY if "." not in module)
+        modules = (module for module in _LAZY if "." not in module and module not in _FORMER)
         return sorted([*__all__, "__version__", *modules, *(name for names in _LAZY.values() for name in names)])

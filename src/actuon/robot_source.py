@@ -253,3 +253,10 @@ def _pendulum(name: str) -> Any:
   </worldbody>
 </mujoco>
 """)
+
+
+__all__ = ["RobotSource", "find_source"]
+
+
+def __dir__() -> list[str]:
+    return __all__
