@@ -72,6 +72,9 @@ def test_a_section_may_say_little():
         ("verdict: {hip: good}", "fit.verdict.hip: got 'good'; must be a mapping"),
         ("zeros: {a: {hip: x}}", r"fit.zeros.a.hip: got \['x'\]; must be 1 finite number"),
         ("error_mrad: [1]", "fit.error_mrad: got .*; must be 1 finite number"),
+        ("logs: a", "fit.logs: got 'a'; must be a list"),
+        ("warnings: 3", "fit.warnings: got 3; must be a list"),
+        ("seed: [1]", r"fit.seed: got \[1\]; must be a whole number"),
         ("found: {hip: 3}\n  models: {hip: pd}", "fit.found.hip: got 3; must be a mapping"),
     ],
 )

@@ -128,15 +128,15 @@ class Provenance:
                 models=models,
                 error=_of_milli(section.get("error_mrad"), f"{FIT}.error_mrad"),
                 held_out=_of_milli(section.get("held_out_mrad"), f"{FIT}.held_out_mrad"),
-                logs=tuple(map(str, section.get("logs") or ())),
-                seed=section.get("seed"),
+                logs=_list(section.get("logs"), f"{FIT}.logs"),
+                seed=_whole(section.get("seed"), f"{FIT}.seed"),
                 dt=None if section.get("dt") is None else as_number(section["dt"], f"{FIT}.dt"),
                 found=each(_FOUND, found),
                 scaled=scaled,
                 links=each("links", _links),
                 encoder_offsets=each("encoder_offsets", _numbers) or each("zeros", _numbers),  # of earlier versions
                 verdict=each("verdict", _texts),
-                warnings=tuple(map(str, section.get("warnings") or ())),
+                warnings=_list(section.get("warnings"), f"{FIT}.warnings"),
             )
 
 
@@ -153,8 +153,8 @@ def load_motors(path: PathLike) -> Fleet:
     found = Provenance._of(path, document).found
     if not found:
         raise RobotFileError(
-            f"'{path}': has no motors that were fitted: must have '{FLEET}', as 'actuon fit FOLDER -o fleet.yaml' "
-            f"writes it, or '{FIT}.{_FOUND}', as 'actuon fit LOGS -o motor.yaml' does"
+            f"'{path}': has no motors that were fitted: must have '{FLEET}', as 'actuon fit fleet FOLDER -o "
+            f"fleet.yaml' writes it, or '{FIT}.{_FOUND}', as 'actuon fit LOGS -o motor.yaml' does"
         )
     return Fleet((path.stem,), (path.name,), tuple(found.values()))
 
@@ -165,6 +165,19 @@ def _milli(error: float | None) -> float | None:
 
 def _of_milli(error: object, where: str) -> float | None:
     return None if error is None else as_number(error, where) / MILLI
+
+
+def _list(given: object, where: str) -> tuple[str, ...]:
+    """Return the texts of a list; None is an empty one."""
+    if given is not None and not isinstance(given, list):
+        raise RobotFileError(f"{where}: got {shown(given)}; must be a list")
+    return tuple(map(str, given or ()))
+
+
+def _whole(given: object, where: str) -> int | None:
+    if given is not None and type(given) is not int:
+        raise RobotFileError(f"{where}: got {shown(given)}; must be a whole number")
+    return given
 
 
 def _text(name: str, own: object, where: str) -> str:
