@@ -16,9 +16,10 @@ from cyclopts.validators import Number
 from actuon.errors import ParameterError
 from actuon.files import check_folder
 from actuon.logs.formats import endings_in_words
+from actuon.robot_files.formats import YAML_FORMATS
 
 from .options import Count, File, Force, Json, OutputFile, Seconds
-from .outputs import YAML, check_new
+from .outputs import check_new
 
 if TYPE_CHECKING:
     from actuon.fit import Plant
@@ -237,7 +238,7 @@ class FormerOptions:
 def check_results(output: Path | None, report: Path | None, force: bool) -> None:
     """Check a YAML and the folder of a report before anything is fitted."""
     if output is not None:
-        check_new(output, YAML, force)
+        check_new(output, YAML_FORMATS, force)
     if report is not None:
         from actuon.charts import pyplot
 

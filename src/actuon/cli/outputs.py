@@ -9,8 +9,6 @@ from pathlib import Path
 from actuon.errors import RobotFileError
 from actuon.files import check_folder
 
-YAML = (".yaml", ".yml")
-
 
 def check_new(path: Path, formats: Sequence[str] = (), force: bool = False) -> None:
     """Check a file to write.

@@ -14,10 +14,11 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 
 import actuon
+from actuon.robot_files.formats import YAML_FORMATS
 
 from .messages import in_commands
 from .options import Actuators, AllowTorch, File, Force, Json, OutputFile, Root, Seconds, Value
-from .outputs import YAML, check_new
+from .outputs import check_new
 from .show import counted, make_console, print_inspected, print_problems, print_stability, say
 
 CONDITIONS = Group.create_ordered("Conditions")
@@ -38,7 +39,7 @@ def init(robot: File, /, *, output: OutputFile | None = None, root: Root = None,
     from actuon.robot_source import find_source
 
     output = output or robot.parent / f"{robot.stem}.actuon.yaml"
-    check_new(output, YAML, force)
+    check_new(output, YAML_FORMATS, force)
     found = read_own_drives(find_source(robot, root=root).file, root)
     groups = save_starting_yaml(robot, found, output)
     count = sum(len(group.joints) for group in groups)
@@ -274,7 +275,7 @@ def export(
     from actuon.inspect.report import actuators_of
     from actuon.robot_source import find_source
 
-    check_new(output, YAML, force)
+    check_new(output, YAML_FORMATS, force)
     found = actuators_of(find_source(robot, allow_torch, root=root))
     actuon.save_actuators(output, found.entries)
     print(f"wrote {counted(len(found.entries))} to {output}{found.origin and ', '}{found.origin}")

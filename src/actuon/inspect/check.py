@@ -7,11 +7,12 @@ import dataclasses
 from dataclasses import dataclass
 
 from actuon.errors import ActuonError, RobotFileError
+from actuon.robot_files.formats import MUJOCO_FORMATS
 from actuon.robot_files.problem import Problem
 from actuon.robot_files.usd.report import Report
 from actuon.robot_files.yaml import match_actuators
 from actuon.robot_source import RobotSource, matched_configs
-from actuon.sim.mujoco import FORMATS as MUJOCO_FORMATS, mute_mujoco_warnings
+from actuon.sim.mujoco import mute_mujoco_warnings
 from actuon.sim.newton.adjoints import leave_out_adjoints
 from actuon.stability.report import CheckResult, check, robot_file
 

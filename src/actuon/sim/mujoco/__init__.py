@@ -6,11 +6,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from ...robot_files.formats import MUJOCO_FORMATS
-
-FORMATS = MUJOCO_FORMATS
-"""Endings of files that MuJoCo reads."""
-
 
 @contextlib.contextmanager
 def mute_mujoco_warnings() -> Iterator[None]:

@@ -18,9 +18,9 @@ import numpy as np
 from ...actuator.state import check_like
 from ...errors import RobotFileError, SimulationError, listed
 from ...files import check_readable
+from ...robot_files.formats import MUJOCO_FORMATS
 from ..engine import Undo
 from ..robots import DofSet, Robot, RobotKind, grid
-from . import FORMATS
 
 _DERIVED = ("body_subtreemass", "body_invweight0", "dof_M0", "dof_invweight0", "tendon_invweight0", "actuator_acc0")
 """Fields that ``mj_setConst`` derives from masses and armatures, and that the constraint solver reads."""
@@ -54,7 +54,7 @@ def load_model(path_or_model: Any, dt: float | None) -> Any:
 
 
 def _read(path: Path) -> Any:
-    check_readable(path, FORMATS)
+    check_readable(path, MUJOCO_FORMATS)
     suffix = path.suffix.lower()
     try:
         if suffix == ".mjb":
