@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     Bools = Any
     FloatTable = Any
     FloatGrid = Any
-    IntGrid = Any
     LongGrid = Any
 else:
     Floats = wp.array(dtype=wp.float32)
@@ -39,7 +38,6 @@ else:
     Bools = wp.array(dtype=wp.bool)
     FloatTable = wp.array(dtype=wp.float32, ndim=2)
     FloatGrid = wp.array(dtype=wp.float32, ndim=3)
-    IntGrid = wp.array(dtype=wp.int32, ndim=3)
     LongGrid = wp.array(dtype=wp.int64, ndim=3)
 
 
