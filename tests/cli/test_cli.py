@@ -180,7 +180,9 @@ def test_errors_speak_of_commands(file, tmp_path, complaint):
     error = complaint("run", "arm.xml")
     assert "nor an actuon.yaml next to 'arm.xml'. Create a YAML with 'actuon init', or a USD file with" in error
     actuon.save_actuators("a.yaml", actuon.export_actuators(file))
-    assert complaint("author", file, "a.yaml", "-o", "b.usda").endswith("already; --overwrite replaces it")
+    assert complaint("author", file, "a.yaml", "-o", "b.usda").endswith(
+        "already; --overwrite, or --force of fit, replaces it"
+    )
     assert "no robot file next to a.yaml; name the robot's file. Files: arm.xml" in complaint("run", "a.yaml")
     assert "--root: there is no prim '/Robo'" in complaint("inspect", file, "--root", "/Robo")
     neural = actuon.ActuatorConfig(actuon.NeuralControlConfig(tmp_path / "n.pt"))

@@ -34,7 +34,7 @@ from .terms import JointFacts
 from .workers import LocalWorkers, ProgressFactory, Workers
 
 KINDS = ("mlp", "lstm", "gru")
-NETWORK = Option("kind", "--network")
+NETWORK = Option("kind", "KIND")
 _SLOW = 0.05
 """Share of the largest speed below which what friction holds is not known."""
 _FEWEST = 20

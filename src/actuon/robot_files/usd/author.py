@@ -123,7 +123,7 @@ def _add(
         old = stage.GetPrimAtPath(path)
         if old and not overwrite:
             kind = old.GetTypeName() or "prim"
-            fix = Fix("overwrite_existing=True replaces it", "--overwrite replaces it")
+            fix = Fix("overwrite_existing=True replaces it", "--overwrite, or --force of fit, replaces it")
             raise RobotFileError(f"there is a {kind} already; ", fix=fix)
         if str(path) in joints:
             raise RobotFileError("it would replace the joint that it drives; give it another name")
@@ -170,7 +170,7 @@ def _write(
             if attribute in owners:
                 raise StructureError(
                     f"{owners[attribute]} and {type(part).__name__} both have the attribute '{attribute}'; "
-                    "let the config of one name a 'schema' of its own, which gives it a namespace"
+                    "let the config of one name its own 'schema', which gives it a namespace"
                 )
             owners[attribute] = type(part).__name__
             declared = part.declared()[name]
