@@ -314,7 +314,7 @@ def read_custom(source: object, name: str, asking: str | None) -> Any:
     value = read_optional(source, name)
     if value is None and asking is not None:
         raise MissingArrayError(
-            f"sim_control ({type(source).__name__}) has no array '{name}', which {asking} takes as an input beside "
+            f"sim_control ({type(source).__name__}) has no array '{name}', which {asking} takes as an input besides "
             "targets; set it, one number for each entry of the velocities"
         )
     return value

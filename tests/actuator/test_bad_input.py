@@ -292,7 +292,7 @@ def test_components_without_law_or_kernel():
 
     actuator = actuon.Actuator([0], Nothing())
     sim = simulation({name: np.zeros(1, np.float32) for name in random_signals(1, np.random.default_rng())})
-    with refused("Nothing has neither a law nor a compute", TypeError):
+    with refused("Nothing has neither a law nor its own compute", TypeError):
         actuator.step(sim, sim)
     with refused("Nothing has no config: implement resolve_arguments", TypeError):
         Nothing.resolve_arguments({})

@@ -515,7 +515,7 @@ def test_the_kernel_can_be_read(rng):
     source = Values.random("pid-max-late", 3, rng).actuator().kernel_source()
     assert "pid_law(" in source
     assert "max_effort_law(" in source
-    with pytest.raises(StructureError, match="not fused: PIDWithOwnMethod brings kernels of its own"):
+    with pytest.raises(StructureError, match="not fused: PIDWithOwnMethod brings its own kernels"):
         actuon.Actuator([0], PIDWithOwnMethod(1.0, 1.0, 1.0, 1.0)).kernel_source()
     with pytest.raises(StructureError, match="not fused: it was built with fused=False"):
         Values.random("pid-max-late", 3, rng).actuator(staged=True).kernel_source()

@@ -283,7 +283,7 @@ def test_auto_does_without_where_a_chain_has_no_slopes(caplog):
     with MujocoSimulation(actuon.assets.arm_mjcf, dt=0.01) as simulation, caplog.at_level(logging.WARNING, "actuon"):
         with ArticulationActuators.from_actuators("link0", pairs, effort_mode="auto"):
             assert "'auto' leaves joint6, joint7 explicit" in caplog.text
-            assert "TransmissionCoupled brings kernels of its own" in caplog.text
+            assert "TransmissionCoupled brings its own kernels" in caplog.text
             simulation.step()
         with pytest.raises(actuon.StructureError, match="DOF 'joint6': effort_mode 'implicit' needs slopes"):
             ArticulationActuators.from_actuators("link0", pairs, effort_mode="implicit")
@@ -403,7 +403,7 @@ def test_what_cannot_be_is_refused_by_name():
         with pytest.raises(actuon.ParameterError, match="effort_mode: got 3; must be one of explicit, implicit, auto"):
             stiff(3)(None)
         pairs = [(ActuatorConfig(ControllerWhole()), "joint3")]
-        match = "DOF 'joint3': effort_mode 'implicit' needs slopes .* ControllerWhole brings kernels of its own"
+        match = "DOF 'joint3': effort_mode 'implicit' needs slopes .* ControllerWhole brings its own kernels"
         with pytest.raises(actuon.StructureError, match=match):
             ArticulationActuators.from_actuators("link0", pairs, effort_mode="implicit")
         assert simulation.integrator == "Euler"

@@ -400,7 +400,7 @@ def test_what_cannot_be_is_refused(rng):
         with pytest.raises(actuon.StructureError, match="is in no actuator yet"):
             read()
     actuator = actuators.Actuator(index_array(range(N)), drive=drive)
-    with pytest.raises(actuon.StructureError, match="in an actuator already; give each actuator a drive of its own"):
+    with pytest.raises(actuon.StructureError, match="in an actuator already; give each actuator its own drive"):
         actuators.Actuator(index_array(range(N)), drive=drive)
     sim = simulation(*steps_of(1, rng)[0])
     foreign = in_newton(CONFIGS["motor"]).state()
@@ -720,7 +720,7 @@ def test_a_captured_implicit_step_equals_an_eager_one(name, rng):
 def test_what_cannot_be_implicit_is_refused(rng):
     model = model_of(lambda *_: None)
     gains = [wp.full(3, value, dtype=wp.float32) for value in (40.0, 1.0)]
-    with pytest.raises(actuon.StructureError, match="needs slopes of the effort, but NewtonDrive brings kernels"):
+    with pytest.raises(actuon.StructureError, match="needs slopes .*, but NewtonDrive brings its own kernels"):
         implicit(model, DriveActuon([actuators.DrivePD(*gains)]))
     delay = actuators.Delay(wp.full(3, 1, dtype=wp.int32), 2)
     actuator, response = implicit(model, DriveActuon(CONFIGS["pd"]), delay=delay)

@@ -49,8 +49,8 @@ def test_run_moves_a_robot_and_shows_it(robot_file, engine, tmp_path):
     for name in files:
         assert (tmp_path / name).stat().st_size > 10_000
     assert (tmp_path / "height.png").exists() == is_free
-    assert (tmp_path / "robot.png").exists() != ("no picture: " in out)
-    assert ("no picture: only MuJoCo draws" in out) != is_in_mujoco
+    assert (tmp_path / "robot.png").exists() != ("no image: " in out)
+    assert ("no image: only MuJoCo draws" in out) != is_in_mujoco
     assert (tmp_path / "r.csv").read_text().startswith("time,position/0/")
 
 
@@ -183,7 +183,7 @@ def test_run_goes_on_without_a_picture_where_nothing_can_draw(tmp_path, monkeypa
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     out = command("run", ASSETS / "arm.xml", "--seconds", 0.02, "-o", tmp_path)
-    assert "no picture: MuJoCo cannot draw here (glfw: " in out
+    assert "no image: MuJoCo cannot draw here (glfw: " in out
     assert (tmp_path / "effort.png").exists()
     assert not (tmp_path / "robot.png").exists()
     arguments = [

@@ -239,7 +239,7 @@ def test_a_controller_that_is_held_is_a_constant(rng):
 def test_chains_without_slopes_say_why():
     coupled = actuon.TransmissionCoupled([[1.0, 1.0], [1.0, -1.0]], [0, 1])
     actuator = actuon.Actuator([0, 1], actuon.ControllerPD(1.0, 1.0), transmission=coupled)
-    assert "TransmissionCoupled brings kernels of its own" in actuator.slope_obstacle()
+    assert "TransmissionCoupled brings its own kernels" in actuator.slope_obstacle()
     with pytest.raises(actuon.StructureError, match="has no slopes: TransmissionCoupled brings"):
         actuon.Actuator(
             [0, 1], actuon.ControllerPD(1.0, 1.0), transmission=coupled, control_tangent_attrs={"effort_slope_q": "a"}

@@ -793,8 +793,8 @@ settings: {mass: 0.5, motor: big}
         assert log.joint_names == ("shoulder", "elbow")
         assert log.joint("shoulder").command is None
         assert found(log, "left out") == (
-            "shoulder_des_deg is left out of '{joint}_deg': by its name it is the command of 'shoulder'; give it a "
-            "line of its own in the mapping"
+            "shoulder_des_deg is left out of '{joint}_deg': by its name it is the command of 'shoulder'; give it "
+            "its own line in the mapping"
         )
 
     def test_one_measurement_for_all_joints(self, csv_of):

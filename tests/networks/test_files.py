@@ -167,7 +167,7 @@ def test_what_exporters_write_beside_metadata(suffix, tmp_path):
     with_metadata(path, {}, format="pt", model_author="we", **{"pkg.torch.onnx.version": "2", "onnx.infer": "x"})
     actuon.ControllerNeuralMLP(path)
     with_metadata(path, {}, pos_scale="2.0")
-    with pytest.raises(actuon.ParameterError, match="has 'pos_scale' beside the JSON entry 'metadata'; move it"):
+    with pytest.raises(actuon.ParameterError, match="has 'pos_scale' next to the JSON entry 'metadata'; move it"):
         actuon.ControllerNeuralMLP(path)
 
 

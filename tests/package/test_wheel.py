@@ -95,7 +95,7 @@ def test_the_commands_of_the_readme_run_outside_the_checkout(installed, tmp_path
     assert "no problems found" in printed
     assert "real motor" in printed
     plots = {path.name for path in (tmp_path / "out").iterdir()}
-    drawn = {"robot.png"} if "no picture: " not in printed else set()
+    drawn = {"robot.png"} if "no image: " not in printed else set()
     assert plots == {"effort.png", "height.png", "torque_speed.png", "tracking.png"} | drawn
 
 

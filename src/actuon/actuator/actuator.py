@@ -241,7 +241,7 @@ class Actuator:
         if layouts["effort"].repeats and not self.accumulate:
             raise ParameterError("effort_indices: some repeat; with accumulate=False each output must be written once")
         if layouts["effort"].repeats and self.control_signal_attrs:
-            raise ParameterError("effort_indices: some repeat; a signal needs an entry of its own for each DOF")
+            raise ParameterError("effort_indices: some repeat; a signal needs its own entry for each DOF")
         names = {
             "q": f"sim_state.{self.state_pos_attr}",
             "qd": f"sim_state.{self.state_vel_attr}",
@@ -567,7 +567,7 @@ class Actuator:
         """Return the Python source of the kernel that a step with the controller launches. Only where `is_fused`."""
         if not self._fused:
             own = [type(component).__name__ for component in self._stages if not component.is_fused()]
-            why = f"{own[0]} brings kernels of its own" if own else "it was built with fused=False"
+            why = f"{own[0]} brings its own kernels" if own else "it was built with fused=False"
             raise StructureError(f"the chain is not fused: {why}")
         flavour = Flavour.GRAD if self.requires_grad else Flavour.BLOCK if self.device.is_cpu else Flavour.SCALAR
         return kernel_for(self._wiring.chain(flavour)).source

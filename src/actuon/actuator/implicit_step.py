@@ -73,9 +73,7 @@ class ImplicitStepper:
         self._speeds, self._efforts = wiring.layouts["vel"], wiring.layouts["effort"]
         for name, access in (("indices", self._speeds), ("effort_indices", self._efforts)):
             if access.repeats:
-                raise ParameterError(
-                    f"response: some {name} repeat; each DOF needs a velocity and an effort of its own"
-                )
+                raise ParameterError(f"response: some {name} repeat; each DOF needs its own velocity and effort")
         _refuse_capture(wiring.device)
         self._wiring, self._stepper, self._requires_grad = wiring, stepper, requires_grad
         in_order = IndexLayout.of(wp.array(range(wiring.num_dofs), dtype=wp.uint32, device=wiring.device))
@@ -574,5 +572,5 @@ def slope_obstacle(stages: Sequence[Component], requires_grad: bool) -> str:
     """
     apart = [type(component).__name__ for component in stages if not component.is_fused()]
     if apart:
-        return f"{apart[0]} brings kernels of its own, of which no slopes are known"
+        return f"{apart[0]} brings its own kernels, of which no slopes are known"
     return "it is differentiated itself (requires_grad=True), and its slopes are not" if requires_grad else ""

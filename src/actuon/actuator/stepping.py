@@ -44,8 +44,6 @@ from .state import ActuatorState
 
 wp.set_module_options(module_options(Flavour.GRAD))
 
-Arrays: TypeAlias = tuple[object, ...]
-"""Simulation arrays of any framework, in the order of `Wiring.slots`; None where there is none."""
 MaybeState: TypeAlias = ActuatorState | None
 
 OUTPUT, COMPUTED = "output", "computed_output"
@@ -622,7 +620,7 @@ class StagedStepper:
             return
         if wiring.device.is_capturing:
             raise StructureError(
-                f"{type(component).__name__} brings kernels of its own, of which a graph would replay the same steps "
+                f"{type(component).__name__} brings its own kernels, of which a graph would replay the same steps "
                 f"for ever; with control_every = {wiring.control_every} it cannot be captured"
             )
         clock = current.clock

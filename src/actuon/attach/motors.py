@@ -189,8 +189,8 @@ class Motors:
                     continue
                 if ratio is None:
                     raise StructureError(
-                        f"inertia: friction behind {varies} feels another one at every position; give its stage an "
-                        "inertia of its own"
+                        f"inertia: friction behind {varies} feels another one at every position; give its stage its "
+                        "own inertia"
                     )
                 held = stage.parameters()["inertia"]
                 held.assign(np.where(lacking, total / ratio**2, held.numpy()).astype(np.float32))

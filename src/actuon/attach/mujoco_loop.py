@@ -346,7 +346,7 @@ def _attach_groups(simulation: MujocoSimulation, groups: Mapping[str, ActuatorBa
     """Give a robot its groups. See `_attach`."""
     for name, cfg in groups.items():
         if not isinstance(cfg, ActuatorBaseCfg):
-            raise StructureError(f"actuators['{name}']: got {type(cfg).__name__} beside groups; must be a group too")
+            raise StructureError(f"actuators['{name}']: got {type(cfg).__name__} among groups; must be a group")
         if getattr(cfg.class_type, "is_implicit_model", False):
             raise StructureError(
                 f"group '{name}': {type(cfg).__name__} is the engine's own drive, which needs no motor; leave its "
@@ -471,7 +471,7 @@ class LoadedMotors:
         if call is None:
             own = [type(stage).__name__ for stage in actuator.stages if not stage.is_fused()]
             raise StructureError(
-                f"joint '{self._joint_of(position)}': {', '.join(own) or 'the chain'} has kernels of its own, which "
+                f"joint '{self._joint_of(position)}': {', '.join(own) or 'the chain'} has its own kernels, which "
                 "MuJoCo cannot call; use MujocoSimulation"
             )
         if call.size > MOST_BYTES:

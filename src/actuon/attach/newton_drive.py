@@ -177,7 +177,7 @@ class DriveActuon(DriveBase):
     def finalize(self, device: wp.Device, num_actuators: int) -> None:
         """Build the chain for the DOFs of an actuator. Called by Newton's `Actuator`."""
         if self._actuator is not None:
-            raise StructureError("DriveActuon: is in an actuator already; give each actuator a drive of its own")
+            raise StructureError("DriveActuon: is in an actuator already; give each actuator its own drive")
         leaves_friction = any(isinstance(s, EffectFriction) and s.inertia is None for s in self._stages)
         self._actuator = actuator = Actuator(
             wp.array(np.arange(num_actuators), dtype=wp.uint32, device=device),

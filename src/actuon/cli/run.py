@@ -48,7 +48,7 @@ class RunOutput:
     """Files that a run writes."""
 
     output: OutputFolder = Path("out")
-    """Directory for plots and pictures."""
+    """Directory for plots and images."""
     record: File | None = None
     """Save the run with real motors (.npz, .csv)."""
     video: File | None = None
@@ -68,7 +68,7 @@ def run(
     Simulates a robot twice, with its real motors and with ideal ones. Ideal motors use the same controllers without
     delay and limits. A quadruped crouches, hops twice and is pushed; any
     other robot swings its joints within their range. Prints tracking error, peak effort and time at a limit per joint;
-    writes plots and pictures.
+    writes plots and images.
 
     Args:
         robot: MJCF, URDF or USD file with motors in it or next to it.
@@ -113,10 +113,10 @@ def run(
         try:
             saved += _draw(shown, files.output, files.video)
         except CannotDrawError as error:
-            say(console, f"no picture: {error}")
+            say(console, f"no image: {error}")
             problems += [f"--video: '{files.video}' was not written"] if files.video is not None else []
         if engine != "mujoco":
-            say(console, "no picture: only MuJoCo draws; --engine mujoco takes the MJCF file of the same name")
+            say(console, "no image: only MuJoCo draws; --engine mujoco takes the MJCF file of the same name")
         for file in saved:
             print(f"saved {file}")
     for problem in problems:

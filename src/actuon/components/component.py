@@ -535,7 +535,7 @@ class Component(ParameterOwner):
 
     def _require_law(self, method: str) -> None:
         if not self.laws():
-            raise StructureError(f"{type(self).__name__} has neither a law nor a {method} of its own")
+            raise StructureError(f"{type(self).__name__} has neither a law nor its own {method}")
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={_few_words(value)}" for name, value in self._values.items())

@@ -47,7 +47,7 @@ _LEFT = "model − log"
 
 
 def write_report(result: FitResult, plant: Plant, folder: Path) -> Path:
-    """Write ``report.md`` and its pictures into a folder, which is made if it is not there; returns the file.
+    """Write ``report.md`` and its plots into a folder, which is made if it is not there; returns the file.
 
     Args:
         result: Of the fit.
@@ -269,7 +269,7 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
     for run in result.runs:
         held_out = "" if run.held_out is None else f"{MILLI * run.held_out:.1f}"
         yield f"| {names[run.path]} | {run.joint} | {MILLI * run.error:.1f} | {held_out} |"
-    yield "\n## Pictures\n"
+    yield "\n## Plots\n"
     for title, name in pictures:
         yield f"![{title}]({name})\n"
 

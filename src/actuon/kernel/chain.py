@@ -438,7 +438,7 @@ def check_stages(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) ->
         for name in names:
             if name not in known and name not in dict(stage.defaults):
                 raise StructureError(
-                    f"{label} asks for '{name}', which is neither a parameter or state of its own nor a signal "
+                    f"{label} asks for '{name}', which is neither its parameter or state nor a signal "
                     f"at this place of the chain; {listed(name, sorted(known), 'signals')}"
                 )
 

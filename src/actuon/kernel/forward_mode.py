@@ -104,7 +104,7 @@ def derivative_of(law: wp.Function, given: tuple[tuple[str, int], ...]) -> Deriv
 class _Forward:
     def __init__(self, law: wp.Function, given: tuple[tuple[str, int], ...]):
         if law.native_snippet is not None or law.custom_grad_func is not None:
-            raise UnsupportedLaw(f"{law.key} is not written in plain statements, or has an adjoint of its own")
+            raise UnsupportedLaw(f"{law.key} is not written in plain statements, or has its own adjoint")
         tree = ast.parse(textwrap.dedent(inspect.getsource(law.func))).body[0]
         if not isinstance(tree, ast.FunctionDef):
             raise UnsupportedLaw(f"{law.key} is not a function")

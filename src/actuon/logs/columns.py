@@ -290,7 +290,7 @@ def _stated(columns: Mapping[str, Column], path: str, names: list[str]) -> tuple
             if other and other.joint in joints - {"", column.joint}:
                 said = (
                     f"{column.name} is left out of '{name}': by its name it is the {other.quantity} of "
-                    f"'{other.joint}'; give it a line of its own in the mapping"
+                    f"'{other.joint}'; give it its own line in the mapping"
                 )
                 findings.append(Finding(said, "left out", column.name, "warning"))
                 continue

@@ -290,7 +290,7 @@ class Reader:
             )
         ahead = 1e3 * (time - times)
         self._note(
-            f"{column.name}: commands have a clock of their own; in its rows they are {np.median(ahead):.3g} ms "
+            f"{column.name}: commands have their own clock; in its rows they are {np.median(ahead):.3g} ms "
             f"({ahead.min():.3g} to {ahead.max():.3g}) before the samples. Each holds from its own time",
             "clock",
             column.name,

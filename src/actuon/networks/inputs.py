@@ -167,7 +167,7 @@ def check_metadata(path: Path, found: Mapping[str, str], extra: tuple[str, ...] 
     if "metadata" in found:
         beside = [key for key in found if key != "metadata" and not _is_harmless(key)]
         if beside:
-            raise ParameterError(f"'{path}': has '{beside[0]}' beside the JSON entry 'metadata'; move it in there")
+            raise ParameterError(f"'{path}': has '{beside[0]}' next to the JSON entry 'metadata'; move it in there")
         entries = _decoded(path, found["metadata"])
     else:
         entries = {key: text if key in GRAPH_NAMES else _value(text) for key, text in found.items()}

@@ -364,7 +364,7 @@ def _check_states(op: Op, states: Sequence[object]) -> None:
             raise NotRecognised(f"the state of '{op.called}' goes through '{state.changed_by}'")
         is_made = isinstance(state, State) and state.is_new
         if is_made or isinstance(state, (Signal, Hidden)) or (isinstance(state, np.ndarray) and np.any(state)):
-            raise NotRecognised(f"'{op.called}' starts from a state of its own making")
+            raise NotRecognised(f"'{op.called}' starts from a state that it makes itself")
     parts = [state.part for state in states if isinstance(state, State)]
     if parts in ([1, 0], [0, 0], [1, 1]):
         raise NotRecognised(f"'{op.called}' takes hidden and cell state for each other")

@@ -87,7 +87,7 @@ def as_png(picture: np.ndarray) -> bytes:
     try:
         from PIL import Image
     except ImportError as error:
-        raise MissingExtraError("pillow", "studio", "a picture of the page") from error
+        raise MissingExtraError("pillow", "studio", "an image of the page") from error
     stream = io.BytesIO()
     Image.fromarray(picture).save(stream, "PNG")
     return stream.getvalue()

@@ -240,7 +240,11 @@ def test_defaults_of_an_asset_do_not_reach_motors_and_slopes():
         (ours(PD, effort_mode="tangent"), actuon.ParameterError, "effort_mode: got 'tangent'"),
         (ours(PD, effort_mode="auto"), actuon.StructureError, "joint 'FR_hip_joint': effort_mode: got 'auto'"),
         (ours(actuon.ActuatorConfig(PD.controller, effort_mode="auto")), actuon.StructureError, "got 'auto'"),
-        (ours(staged(PD)), actuon.StructureError, "'FR_hip_joint': .* needs slopes .* ClampingNothing brings kernels"),
+        (
+            ours(staged(PD)),
+            actuon.StructureError,
+            "'FR_hip_joint': .* needs slopes .* ClampingNothing brings its own kernels",
+        ),
     ],
 )
 def test_modes_that_cannot_be(cfg, error, match):

@@ -19,6 +19,7 @@ from ...actuator.config import AUTO, EXPLICIT, IMPLICIT, ActuatorConfig, checked
 from ...components.controllers.pd import PDControlConfig
 from ...errors import ParameterError, RobotFileError, StructureError, listed, located, shown
 from ...motors.catalogue import motor_of
+from ...robot_files.formats import YAML_FORMATS
 from ...robot_files.yaml import ActuatorEntry, load_actuators, match_actuators
 from ..batteries import BatteryPool
 from ..engine_side import EngineSide, engine_side
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from mjlab.entity.data import EntityData
     from mjlab.sim import Simulation
 
-_YAML = (".yaml", ".yml")
 _NO_LIMIT = float("inf")
 _pools: weakref.WeakKeyDictionary[Entity, tuple[mjwarp.Data, BatteryPool]] = weakref.WeakKeyDictionary()
 """Batteries of the robots of each entity, which all its configs share, and the data that it was initialized with."""
@@ -83,7 +83,9 @@ class ActuonActuatorCfg(ActuatorCfg):
             self._refuse_gains("a chain")
             entry = ActuatorEntry("actuator", self.target_names_expr, self.actuator)
             found = {name: entry.actuator_of(name) for name in target_names}
-        elif isinstance(self.actuator, Path) or (isinstance(self.actuator, str) and self.actuator.endswith(_YAML)):
+        elif isinstance(self.actuator, Path) or (
+            isinstance(self.actuator, str) and self.actuator.endswith(YAML_FORMATS)
+        ):
             self._refuse_gains("a YAML file")
             found = self._configs_of_file(Path(self.actuator), target_names, entity_names)
         elif not isinstance(self.actuator, str):
@@ -96,7 +98,7 @@ class ActuonActuatorCfg(ActuatorCfg):
             if self.stiffness is None or self.damping is None:
                 raise ParameterError(
                     f"motor '{self.actuator}': stiffness [N·m/rad] and damping [N·m·s/rad] must be given too: a motor "
-                    "has no controller of its own"
+                    "has no controller"
                 )
             motor = ActuatorConfig(stages=[PDControlConfig(self.stiffness, self.damping), *stages])
             found = dict.fromkeys(target_names, motor)
@@ -118,7 +120,7 @@ class ActuonActuatorCfg(ActuatorCfg):
     def _refuse_gains(self, what: str) -> None:
         for name in ("stiffness", "damping"):
             if getattr(self, name) is not None:
-                raise ParameterError(f"{name}: is for the name of a motor; {what} has a controller of its own")
+                raise ParameterError(f"{name}: is for the name of a motor; {what} has its own controller")
 
     def _configs_of_file(
         self, path: Path, target_names: list[str], entity_names: tuple[str, ...]

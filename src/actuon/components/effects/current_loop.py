@@ -4,8 +4,8 @@ r"""The current loop of a drive: a first-order lag with a limit of its slope.
 .. math::
     \dot\tau = \mathrm{clamp}((\tau^* - \tau)/T,\; \pm s)
 
-The law is the exact solution for a wanted effort :math:`\tau^*` that is constant over the step, at any step: as long as
-the error is larger than :math:`s\,T` it shrinks at the slope :math:`s`, from there on it decays exponentially.
+The law is the exact solution for a requested effort :math:`\tau^*` that is constant over the step, at any step: as long
+as the error is larger than :math:`s\,T` it shrinks at the slope :math:`s`, from there on it decays exponentially.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def current_loop_law(effort: float, dt: float, reached: float, time_constant: fl
 
 
 class CurrentLoopEffectConfig(CurrentLoop, Config):
-    """Lag of a drive's effort behind the wanted one."""
+    """Lag of a drive's effort behind the requested one."""
 
     schema = "ActuonCurrentLoopEffectAPI"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""An encoder: the position in whole steps, and off by a bias.
+r"""An encoder: the position in whole steps, with a bias.
 
 .. math::
     q \leftarrow r\;\mathrm{round}((q + b)/r)

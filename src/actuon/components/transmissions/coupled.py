@@ -4,7 +4,7 @@ r"""Joints that several motors move together, through a constant matrix: differe
 .. math:: q_m = M q, \qquad \dot q_m = M \dot q, \qquad \tau = M^T \tau_m
 
 for the :math:`k` joints and :math:`k` motors of one coupling. Power is the same on both sides, since
-:math:`\tau^T \dot q = \tau_m^T M \dot q`. On the way in, the wanted efforts of the joints become
+:math:`\tau^T \dot q = \tau_m^T M \dot q`. On the way in, the requested efforts of the joints become
 :math:`\tau_m = M^{-T} \tau`: where nothing limits the motors, the joints get just what their controllers want.
 
 A law sees one DOF, so this brings kernels of its own, and its actuator runs stage by stage.

@@ -245,5 +245,7 @@ class MujocoDrives:
         for i in np.flatnonzero(actuators.moves[:, dofs].any(axis=1)).tolist():
             if i not in actuators.added and is_active(model, i):
                 give_back()
-                raise SimulationError(f"a drive cannot be added beside another: {actuators.what_moves(model, i)}")
+                raise SimulationError(
+                    f"a drive cannot be added to a joint that has one: {actuators.what_moves(model, i)}"
+                )
         return give_back
