@@ -46,6 +46,7 @@ def number(cell: str) -> float:
 
 HIDDEN = {
     "chains": ("best µs", "back to back, best µs", "÷ in place", "÷ equal delays"),
+    "environments": ("÷ given, CPU", "at most"),
     "one_robot": ("step() ÷", "step(10) ÷", "share, %"),
 }
 """Columns that only ``tables.json`` has, so that tables fit the page."""
