@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user names as motors: a file with actuators, or a motor of the catalogue.
+"""Motors by the name that a user gives: a file with actuators, or a motor of the catalogue.
 
 `Motors`, environments, commands and the page ask here; `robot_source` does so for whole robots.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user names: a robot's file, an actuon.yaml, or a motor of the catalogue.
+"""Robots and motors by the name that a user gives: a robot's file, an actuon.yaml, or a motor of the catalogue.
 
 `find_source` answers once, for Python, the commands and the page. A `RobotSource` knows the file of the robot, the file
 its motors are from, and the engine that reads it.

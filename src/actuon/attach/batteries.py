@@ -62,7 +62,7 @@ class BatteryPool:
 
     @property
     def shared(self) -> SharedBattery | None:
-        """What shares the loads."""
+        """Return the function that shares the loads."""
         return self._battery
 
     @property
@@ -135,7 +135,7 @@ class RobotBatteries:
 
     @property
     def shared(self) -> SharedBattery | None:
-        """What shares the loads of all motors on the batteries."""
+        """Return the function that shares the loads of all motors on the batteries."""
         return self._pool.shared if self.has_any else None
 
     @property

@@ -62,7 +62,7 @@ class Role(Enum):
     MARK = "mark"
     """Sign in front of the heading."""
     HEADING = "heading"
-    """What the row is about. Several lines run down the rows that follow with an empty heading."""
+    """Subject of the row. Several lines run down the rows that follow with an empty heading."""
     NAME = "name"
     """Name of the row's value."""
     VALUE = "value"

@@ -31,7 +31,7 @@ _POLL = 0.2
 
 
 class Workers(Protocol):
-    """What runs tasks, such as a cluster."""
+    """Runner of tasks, such as a cluster."""
 
     def map(
         self, function: Callable[[_Task, Progress | None], _Result], tasks: Sequence[_Task], titles: Sequence[str],

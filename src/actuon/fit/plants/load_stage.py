@@ -167,7 +167,7 @@ class KnownLoad(Pendulum, Component):
         return dataclasses.replace(super()._stage_with(laws), tables=("table",))
 
     def arguments(self) -> dict[str, Any]:
-        """What a kernel gets, by name."""
+        """Return the inputs of a kernel, by name."""
         return super().arguments() | {"table": self._table}
 
 

@@ -32,7 +32,7 @@ _MOVING = ("body_", "jnt_", "dof_", "qpos", "tendon_", "wrap_", "eq_")
 
 
 class RobotModel:
-    """What moves: joints, links and gravity of a robot's file, and nothing that drives them.
+    """Moving parts: joints, links and gravity of a robot's file, and nothing that drives them.
 
     Args:
         path: An MJCF, URDF or USD file.
@@ -55,7 +55,7 @@ class RobotModel:
             raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
         self.path = path
         self.findings: list[Finding] = []
-        """What was changed, in sentences."""
+        """Changes to the model, in sentences."""
         if held:
             text = f"joints of '{path.name}' that are not in the logs stand still: {', '.join(held)}"
             self.findings.append(Finding(text, "robot", ", ".join(held)))
@@ -136,7 +136,7 @@ class RobotModel:
     def loads_along(
         self, positions: np.ndarray, velocities: np.ndarray, accelerations: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What each joint has to move on its own while the others move as they did.
+        """Return the load that each joint moves while the others move as they did.
 
         Args:
             positions: Of the joints [rad or m], shape (T, J).

@@ -30,7 +30,7 @@ _TAKE_SLOPES = ("implicitfast", "euler")
 """Those of them that take damping of joints into their solve."""
 
 _FRICTION = {"dof_solref": "solreffriction", "dof_solimp": "solimpfriction"}
-"""What Newton's models call MuJoCo's fields of the softness of dry friction."""
+"""Names in Newton's models of MuJoCo's fields of the softness of dry friction."""
 
 
 class Physics:
@@ -142,7 +142,7 @@ class Physics:
         self.solver.reset(state, None if everything else wp.array(mask, device=self.model.device), 0)
 
     def memory(self, control: Any) -> list[wp.array | np.ndarray]:
-        """What else than the state, the targets and the efforts the next step depends on."""
+        """Return the inputs of the next step other than state, targets and efforts."""
         return []
 
     def stiffen_friction(self, dofs: np.ndarray, dt: float, tell: Callable[[], None]) -> Callable[[], None]:
@@ -243,13 +243,13 @@ class MaximalPhysics(Physics):
 
 
 class SemiImplicitPhysics(MaximalPhysics):
-    """The same, with damping of joints."""
+    """Semi-implicit physics in maximal coordinates, with damping of joints."""
 
     used_properties = used_by(SEMI_IMPLICIT)
 
 
 class XpbdPhysics(MaximalPhysics):
-    """The same for a solver that has no damping of joints."""
+    """XPBD in maximal coordinates, without damping of joints."""
 
     used_properties = used_by(XPBD)
 
