@@ -3,13 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 PYTEST := -m pytest -n 2 --dist worksteal
-ELSEWHERE := $(addprefix --ignore tests/,demo kernel/test_optimisation.py package/test_wheel.py plot simulators studio/test_page.py)
+ELSEWHERE := $(addprefix --ignore=tests/,demo docs kernel/test_optimisation.py package/test_wheel.py plot simulators studio/test_page.py)
 WITH_MUJOCO := $(addprefix tests/,attach cli docs fit gym inspect robot_files sim stability studio actuator/test_control_every.py \
   actuator/test_state_files.py components/test_delay_time.py components/test_one_file.py package/test_assets.py)
 
 MINUTES ?= 10
 
-.PHONY: demo test test-levels test-demo test-page test-wheel test-ray test-mjlab test-simulators test-mujoco4 test-latest fuzz lint docs bench figures accuracy \
+.PHONY: demo test test-docs test-levels test-demo test-page test-wheel test-ray test-mjlab test-simulators test-mujoco4 test-latest fuzz lint docs bench figures accuracy \
         golden golden-check constraints format clean check-python
 
 demo: .venv/.demo
@@ -19,6 +19,9 @@ demo: .venv/.demo
 test: .venv/.dev
 	$(BIN)/python $(PYTEST) $(ELSEWHERE) -m 'not optimised'
 	$(BIN)/python $(PYTEST) $(ELSEWHERE) -m optimised
+
+test-docs: .venv/.dev
+	$(BIN)/python $(PYTEST) tests/docs
 
 test-levels: .venv/.dev
 	$(BIN)/python -m pytest tests/kernel/test_optimisation.py
@@ -43,8 +46,8 @@ test-simulators: .venv-simulators/.installed
 	.venv-simulators/bin/python -m pytest tests/simulators
 
 test-mujoco4: .venv-mujoco4/.installed
-	.venv-mujoco4/bin/python $(PYTEST) $(ELSEWHERE) -m 'not optimised' $(WITH_MUJOCO)
-	.venv-mujoco4/bin/python $(PYTEST) $(ELSEWHERE) -m optimised $(WITH_MUJOCO)
+	.venv-mujoco4/bin/python $(PYTEST) $(filter-out --ignore=tests/docs,$(ELSEWHERE)) -m 'not optimised' $(WITH_MUJOCO)
+	.venv-mujoco4/bin/python $(PYTEST) $(filter-out --ignore=tests/docs,$(ELSEWHERE)) -m optimised $(WITH_MUJOCO)
 	.venv-mujoco4/bin/python $(PYTEST) tests/demo tests/plot
 
 # What the registry has today, whatever the upper bounds in pyproject.toml say; PyTorch stays, whose newest build is for CUDA.
@@ -57,7 +60,7 @@ test-latest: check-python
 	.venv-latest/bin/python $(PIP) --no-deps --editable .
 	.venv-latest/bin/python $(PYTEST) $(ELSEWHERE) -m 'not optimised'
 	.venv-latest/bin/python $(PYTEST) $(ELSEWHERE) -m optimised
-	.venv-latest/bin/python $(PYTEST) tests/demo tests/plot
+	.venv-latest/bin/python $(PYTEST) tests/demo tests/docs tests/plot
 
 fuzz: .venv/.dev
 	$(BIN)/python -m fuzz --minutes $(MINUTES)
