@@ -21,7 +21,7 @@ class DeclaredParameters(griffe.Extension):
     """Give configs and components their signature and docstring; leave out members that only override."""
 
     def __init__(self) -> None:
-        self._classes = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in _subclasses(ParameterOwner)}
+        self._classes = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in _subclasses(ParameterOwner)}  # type: ignore[type-abstract]
 
     def on_class(self, *, cls: griffe.Class, loader: griffe.GriffeLoader, **kwargs: Any) -> None:
         """Complete a class that has declared parameters, unless it has its own constructor."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -326,7 +327,7 @@ class SolverBuffers:
         """Their derivatives by velocity."""
 
 
-class Solve:
+class Solve(ABC):
     """A search for speeds. All its memory is taken once.
 
     Args:
@@ -341,14 +342,15 @@ class Solve:
         self._fixed: dict[str, Any] = {"trial": buffers.trial, **_through(speeds)}
         self._launches: dict[Hashable, Launch] = {}
 
+    @abstractmethod
     def start(self, equation: Equation) -> None:
         """Start at the speeds before the step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def has_bad(self) -> bool:
         """Return whether an inverse inertia is bad. On a CPU only."""
-        raise NotImplementedError
 
+    @abstractmethod
     def improve(self, equation: Equation, is_first: bool) -> None:
         """Take in the efforts at the speeds that were tried, and make better ones.
 
@@ -356,21 +358,21 @@ class Solve:
             equation: What is solved.
             is_first: Whether these are the speeds before the step, which are never good enough.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def is_solved(self) -> bool:
         """Return whether all speeds are good enough. On a CPU only."""
-        raise NotImplementedError
 
     def finish(self, equation: Equation, velocity: wp.array, residual: wp.array, unconverged: wp.array) -> None:
         """Take the best speeds, and add the number of DOFs that are not solved to ``unconverged``."""
         given = {"velocity": velocity, "residual": residual, "unconverged": unconverged}
         self._launch("finish", implicit_laws.finish, (self._n, 1), given | {"tolerance": equation.tolerance})
 
+    @abstractmethod
     def name_bad(self, inverse_inertia: np.ndarray) -> str:
         """Describe the first bad inverse inertia."""
-        raise NotImplementedError
 
+    @abstractmethod
     def adjoint(self, equation: Equation, efforts: IndexLayout, values: Mapping[str, object]) -> None:
         """Hand back what a loss gains with the speeds.
 
@@ -379,7 +381,6 @@ class Solve:
             efforts: How efforts are accessed.
             values: Arrays of the solution and of adjoints, by the names of the kernel.
         """
-        raise NotImplementedError
 
     def _launch(self, key: Hashable, kernel: wp.Kernel, dim: tuple[int, int], values: Mapping[str, object]) -> None:
         if key not in self._launches:

@@ -13,6 +13,7 @@ import inspect
 import os
 import re
 import types
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import (
@@ -339,8 +340,9 @@ class ParameterOwner:
         """Return what reading a parameter on the class gives."""
         return declared
 
+    @abstractmethod
     def _assign(self, declared: Field[object], value: object) -> None:
-        raise NotImplementedError
+        """Store a value that is assigned to a parameter; configs refuse it."""
 
 
 @dataclass_transform(field_specifiers=(param,))
