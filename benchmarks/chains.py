@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from .contenders import ActuonInPlace, ActuonSwapped, Copy, NewtonActuators, Problem, require_same_efforts
@@ -31,7 +29,6 @@ CHAINS = (
     Chain("PD + delay + motor", motor=True, lags="equal"),
     Chain("PD + delay + motor", motor=True, lags="mixed"),
 )
-THREADS: dict[str, Callable[[], AbstractContextManager[None]]] = {"one thread": one_thread, "all threads": nullcontext}
 PEERS = (NewtonActuators, Copy)
 
 HEADER = (
@@ -64,24 +61,17 @@ GATE = Gate(CHAINS, contenders, smallest=12)
 
 
 def measure_chains(seconds: float) -> list[Table]:
-    tables = []
-    for threads, setting in THREADS.items():
-        progress(f"{DOFS} DOFs, chains, {threads}")
-        with setting():
-            tables.append(_table(threads, seconds))
-    return tables
-
-
-def _table(threads: str, seconds: float) -> Table:
-    steppers = {(chain, type(stepper)): stepper for chain in CHAINS for stepper in contenders(chain, DOFS)}
-    measured = measure(list(steppers.values()), DOFS, seconds / 4 * len(CHAINS))
+    progress(f"{DOFS} DOFs, chains")
+    with one_thread():
+        steppers = {(chain, type(stepper)): stepper for chain in CHAINS for stepper in contenders(chain, DOFS)}
+        measured = measure(list(steppers.values()), DOFS, seconds / 4 * len(CHAINS))
     times = dict(zip(steppers, measured, strict=True))
     rows = [_cells(chain, who, times) for chain, who in times if who not in PEERS]
     title = (
-        f"{grouped(DOFS)} DOFs, {threads}. Delay: 5 steps at most; motor: DC motor and max effort. Newton and copying: "
-        "medians in the loop, on one thread. Ratios are of medians."
+        f"{grouped(DOFS)} DOFs, one thread. Delay: 5 steps at most; motor: DC motor and max effort. Newton and "
+        "copying: medians in the loop. Ratios are of medians."
     )
-    return Table(title, HEADER, rows)
+    return [Table(title, HEADER, rows)]
 
 
 def _cells(chain: Chain, who: type, times: dict[tuple[Chain, type], Times]) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What slopes of the effort, and what the limits let through, add to a step of the same chain."""
+"""Cost of derivatives and bounds of the effort, added to a step of the same chain."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .networks import KINDS, controller
 from .runner import TIMES_HEADER, Table, grouped, measure, one_thread, progress
 
 DOFS = 49_152
-SLOPES = {"effort_slope_q": "by_q", "effort_slope_qd": "by_qd"}
+DERIVATIVES = {"effort_slope_q": "by_q", "effort_slope_qd": "by_qd"}
 BOUNDS = {"effort_min": "lowest", "effort_max": "highest"}
 EXTRA_OUTPUTS: dict[str, dict[str, str]] = {
     "effort alone": {},
-    "with slopes": SLOPES,
-    "with slopes and bounds": SLOPES | BOUNDS,
+    "with derivatives": DERIVATIVES,
+    "with derivatives and bounds": DERIVATIVES | BOUNDS,
 }
 
 
@@ -61,7 +61,7 @@ CHAINS: dict[str, Callable[[], list[Component]]] = {
 
 
 class Tangent:
-    """A chain in place, with more or less beside its effort."""
+    """A chain in place, with some of the outputs besides the effort."""
 
     def __init__(self, label: str, stages: list[Component], signals: dict[str, np.ndarray]):
         self.label = label
@@ -87,7 +87,7 @@ class Tangent:
 
 
 def contenders(chain: str, dofs: int) -> list[Tangent]:
-    """Build all, which must give the same efforts, and slopes that are those of finite differences."""
+    """Build all, which must give the same efforts, and derivatives that agree with finite differences."""
     rng = np.random.default_rng(3)
     names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act")
     signals = {name: rng.normal(0.0, 0.3, dofs).astype(np.float32) for name in names}
@@ -97,14 +97,14 @@ def contenders(chain: str, dofs: int) -> list[Tangent]:
     efforts = {label: numbers["joint_f"] for label, numbers in found.items()}
     require_agreement(f"{where}, effort", efforts)
     plain, *others = made
-    for moved, slope in (("joint_q", "by_q"), ("joint_qd", "by_qd")):
+    for moved, derivative in (("joint_q", "by_q"), ("joint_qd", "by_qd")):
         up, down = (plain.first(moved, by)["joint_f"] for by in (2e-3, -2e-3))
         smooth = np.abs(up + down - 2.0 * efforts[plain.label]) < 1e-4
-        slopes = {"finite differences": (up - down) / 4e-3} | {
-            other.label: found[other.label][slope] for other in others
+        derivatives = {"finite differences": (up - down) / 4e-3} | {
+            other.label: found[other.label][derivative] for other in others
         }
-        at_smooth = {label: numbers[smooth] for label, numbers in slopes.items()}
-        require_agreement(f"{where}, slope by {moved}", at_smooth, rtol=0.02, atol=0.05)
+        at_smooth = {label: numbers[smooth] for label, numbers in derivatives.items()}
+        require_agreement(f"{where}, derivative by {moved}", at_smooth, rtol=0.02, atol=0.05)
     return made
 
 

@@ -45,6 +45,7 @@ def number(cell: str) -> float:
 
 
 HIDDEN = {
+    "sizes": ("best µs",),
     "chains": ("best µs", "back to back, best µs", "÷ in place", "÷ equal delays"),
     "environments": ("÷ given, CPU", "at most"),
     "one_robot": ("step() ÷", "step(10) ÷", "share, %"),
@@ -73,10 +74,16 @@ def _span(values: Sequence[float], form: str = "{:.0f}") -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _beyond_newton(layout: str | None = None) -> str:
-    rows = [row for row in _rows("sizes") if row["who"].startswith("Actuon") and layout in (None, row["layout"])]
-    low, high = (f([number(row["faster than Newton"]) for row in rows]) for f in (min, max))
+def _beyond(peer: str, layout: str | None = None) -> str:
+    who = "Actuon, two states", "Actuon, in place", "Actuon, captured graph"
+    rows = [row for row in _rows("sizes") if row["who"] in who and layout in (None, row["layout"])]
+    low, high = (f([number(row[f"faster than {peer}"]) for row in rows]) for f in (min, max))
     return f"{low:.1f} to {high:.0f}"
+
+
+def _times(name: str) -> str:
+    rows = (row for row in _rows(name) if row["who"].startswith("Actuon"))
+    return _span([number(row["faster than PyTorch"]) for row in rows], "{:.1f}")
 
 
 def _percent_more(name: str, header: str, rows: Callable[[dict[str, str]], bool] = lambda row: True) -> str:
@@ -107,9 +114,12 @@ def _worst_pose() -> str:
 
 
 FIGURES: dict[str, Callable[[], str]] = {
-    "beyond_newton": _beyond_newton,
-    "beyond_newton_contiguous": lambda: _beyond_newton("contiguous"),
-    "beyond_newton_scattered": lambda: _beyond_newton("scattered"),
+    "beyond_newton": lambda: _beyond("Newton"),
+    "beyond_newton_contiguous": lambda: _beyond("Newton", "contiguous"),
+    "beyond_newton_scattered": lambda: _beyond("Newton", "scattered"),
+    "beyond_torch": lambda: _beyond("PyTorch"),
+    "networks_beyond_torch": lambda: _times("networks"),
+    "groups_beyond_torch": lambda: _times("groups"),
     "beyond_copying": lambda: _span(column("chains", "÷ copying (of best)"), "{:.1f}"),
     "two_states": lambda: _percent_more("chains", "÷ in place"),
     "mixed_delays": lambda: _percent_more("chains", "÷ equal delays"),
