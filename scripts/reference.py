@@ -24,8 +24,8 @@ from actuon.fit.terms import TERMS
 from actuon.logs import FORMATS
 from actuon.motors.figures import FIGURES, SPELLINGS
 
-_TABLE = re.compile(r"<!-- ([\w ]+)(?:: (\w+))? -->\n(?:\|.*\n)*")
-_PARAMETERS = re.compile(r"<!-- parameters: (\w+) -->")
+_TABLE = re.compile(r"<!-- ([\w ]+)(?:: ([\w, ]+))? -->\n(?:\|.*\n)*")
+_PARAMETERS = re.compile(r"<!-- parameters: ([\w, ]+) -->")
 _TERMINAL = re.compile(r"<!-- terminal: (.*) -->\n(?:```text\n(?:.*\n)*?```\n)?")
 _COLUMNS = "90"
 """Width of the terminal on pages [characters]."""
@@ -39,6 +39,14 @@ GROUP_STAGES = {
     "ActuatorNetLSTMCfg": ("ControllerNeuralLSTM", "ClampingDCMotor"),
 }
 """The components that the config of an actuator group in `actuon.lab` becomes, in order."""
+
+
+def parameters_table(names: str) -> str:
+    """A Markdown table of the parameters that some configs share, named with commas between them."""
+    shared = {parameter_table(getattr(actuon, name)) for name in names.split(", ")}
+    if len(shared) > 1:
+        raise SystemExit(f"<!-- parameters: {names} -->: their parameters differ")
+    return shared.pop()
 
 
 def parameter_table(config: type[actuon.Config]) -> str:
@@ -149,7 +157,8 @@ def _pages(docs: Path, linking: Path) -> dict[str, str]:
     pages = {
         name: Path(os.path.relpath(page, linking.parent)).as_posix()
         for page in sorted(docs.glob("motors/*.md"))
-        for name in _PARAMETERS.findall(page.read_text(encoding="utf-8"))
+        for names in _PARAMETERS.findall(page.read_text(encoding="utf-8"))
+        for name in names.split(", ")
     }
     missing = [entry.config.__name__ for entry in _registered() if entry.config and entry.config.__name__ not in pages]
     if missing:
@@ -183,7 +192,7 @@ def _names(entry: Registered) -> list[str]:
 def with_tables(docs: Path, page: Path) -> str:
     """Return the text of a page with its tables written anew."""
     tables: dict[str, Callable[[str], str]] = {
-        "parameters": lambda name: parameter_table(getattr(actuon, name)),
+        "parameters": parameters_table,
         "vocabulary": lambda _: vocabulary_table(docs, page),
         "types": lambda _: types_table(docs, page),
         "log formats": lambda _: log_formats_table(),

@@ -29,7 +29,7 @@ CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHOWN = re.compile(r"^::: (actuon\.[\w.]+)$", re.MULTILINE)
 INCLUDED = re.compile(r'^--8<-- "(.+)"$', re.MULTILINE)
 NEEDS = re.compile(r"<!-- code needs: (\w+) -->")
-PARAMETERS = re.compile(r"<!-- parameters: (\w+) -->\n((?:\|.*\n)+)")
+PARAMETERS = re.compile(r"<!-- parameters: ([\w, ]+) -->\n((?:\|.*\n)+)")
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if CODE.search(p.read_text())], ids=lambda p: p.stem)
@@ -54,7 +54,8 @@ def configs():
 
 
 def test_every_component_has_a_page_with_its_parameters():
-    tables = dict(match for page in ROOT.glob("docs/motors/*.md") for match in PARAMETERS.findall(page.read_text()))
+    shown = [match for page in ROOT.glob("docs/motors/*.md") for match in PARAMETERS.findall(page.read_text())]
+    tables = {name: table for names, table in shown for name in names.split(", ")}
     for config in configs():
         if config is not actuon.Config:
             assert tables.get(config.__name__) == parameter_table(config), (

@@ -117,7 +117,8 @@ def test_the_fuzzers_draw_every_oracle():
 def test_it_has_a_page(name):
     config = built_in.components()[name].config.__name__
     mark = f"<!-- parameters: {config} -->"
-    assert any(mark in page.read_text() for page in ROOT.glob("docs/motors/*.md")), (
+    named = re.compile(rf"<!-- parameters: (\w+, )*{config}(, \w+)* -->")
+    assert any(named.search(page.read_text()) for page in ROOT.glob("docs/motors/*.md")), (
         f"no page of {name}: write docs/motors/….md with the line {mark}, and run: python -m scripts.reference docs"
     )
 
