@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random chains, networks, robot files and command lines against independent references: docs/project/testing.md."""
+"""Random chains, networks, robot files and command lines against independent references: docs/project/fuzzing.md."""
