@@ -45,27 +45,26 @@ _DATA = {
         "XL330 on a pendulum",
         "A Dynamixel XL330 with 0.49 kg at 0.1 m: 12 runs of 6 s, at three gains of its firmware, from "
         "[BAM](https://github.com/Rhoban/bam). All runs of one gain are held out at a time. `kp 200` lies between the "
-        "gains that are fitted then, 100 and 800; the two others are beyond them.",
-        "Errors by the README of the data, for runs at a gain of 400 that are not among these:",
+        "gains that are then fitted, 100 and 800; the two others lie outside the fitted gains.",
+        "Errors that the README of the data states, for other runs, at a gain of 400:",
     ),
     "ak80_6": (
         "Double pendulum of two AK80-6",
         "Two geared motors, driven by torque: six trajectories of 10 s at 500 Hz from "
         "[double_pendulum](https://github.com/dfki-ric-underactuated-lab/double_pendulum), in windows of 0.5 s from "
-        "the measured state. One trajectory is held out at a time. Each has "
-        "[encoder offsets](../fit/robots.md#encoder-offsets); those of a held-out one are estimated from one half "
-        "of its windows for the other half.",
-        "Errors by the README of the data, for another trajectory of the same kind, in the same windows:",
+        "the measured state. One trajectory is held out at a time. "
+        "[Encoder offsets](../fit/robots.md#encoder-offsets) of a held-out trajectory are estimated from one half of "
+        "its windows for the other half.",
+        "Errors that the README of the data states, for another trajectory of the same kind, in the same windows:",
     ),
     "so101": (
         "SO-101 arm",
         "Six STS3215 servos in one arm, all coupled: six motions at 50 Hz from "
         "[sage](https://github.com/isaac-sim2real/sage), with the arm of "
         "[MuJoCo Menagerie](https://github.com/google-deepmind/mujoco_menagerie). One motion is held out at a time. "
-        "`prbs_excitation` jumps faster than the others move, so a fit to the others has not seen such motions. In the "
-        "errors of others below, it is among the fitted ones.",
-        "Errors by the README of the data, for other motions of the same arm, mean of the five joints without the "
-        "gripper:",
+        "`prbs_excitation` jumps faster than the others move, so a fit to the others has not seen such motions.",
+        "Errors that the README of the data states, for other motions of the same arm, with `prbs_excitation` among "
+        "the fitted ones; mean of the five joints without the gripper:",
     ),
 }
 """Title, description of the data, and of the errors of others."""
@@ -119,8 +118,8 @@ def _overview(found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from _picture("overview")
     yield (
-        "Errors of others are those of other runs of the same robots, the XL330's at another gain: they show what is "
-        "usual, and are not the same test.\n"
+        "Errors of others come from other runs of the same robots, the XL330's at another gain. They are not the same "
+        "test.\n"
     )
 
 
@@ -209,19 +208,19 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
     setting = part["setting"]
     share = f"{100 * part['confidence']:.0f} %"
     yield (
-        f"Parameters of a joint with a pendulum of 0.5 kg at 0.1 m are drawn at random, {setting['draws']} times for "
-        f"each model. With each, {setting['runs']} logs of {setting['seconds_each']:g} s are made, with uneven samples "
-        f"at about 220 Hz, {setting['noise_mrad']:g} mrad of noise, an encoder of 4096 steps and delayed commands. "
-        f"The motor is switched off after {setting['let_go']:g} s, unless stated otherwise. How often is the true "
-        f"value inside the {share} interval of the fit?\n"
+        f"How often is the true value inside the {share} interval of the fit? For each model, parameters "
+        f"of a joint with a pendulum of 0.5 kg at 0.1 m are drawn at random {setting['draws']} times, and each draw is "
+        f"simulated in {setting['runs']} logs of {setting['seconds_each']:g} s, with uneven samples at about 220 Hz, "
+        f"{setting['noise_mrad']:g} mrad of noise, an encoder of 4096 steps and delayed commands. The motor is "
+        f"switched off after {setting['let_go']:g} s, unless stated otherwise.\n"
     )
     names = list(part["models"])
     yield "| model | error, median [mrad] | worst [mrad] | fits that ended far above the median |"
     yield "|---|--:|--:|--:|"
     yield from (f"| {name} | {_spread(part['models'][name]['mae_mrad'])} |" for name in names)
     yield (
-        f"\nFar is more than {_FAR:g} times: the search ended in a wrong minimum. The "
-        "[verdict](../fit/index.md#is-it-any-good) shows it: the error is many times the noise of the logs.\n"
+        f"\nFar is more than {_FAR:g} times: the search ended in a wrong minimum, which the "
+        "[verdict](../fit/index.md#is-it-any-good) reports.\n"
     )
     yield from _picture("synthetic")
     yield from _folded("parameters", _parameters(part))
