@@ -12,9 +12,11 @@ import io
 import os
 import re
 import shlex
+import shutil
 import sys
+import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -26,7 +28,7 @@ from actuon.motors.figures import FIGURES, SPELLINGS
 
 _TABLE = re.compile(r"<!-- ([\w ]+)(?:: ([\w, ]+))? -->\n(?:\|.*\n)*")
 _PARAMETERS = re.compile(r"<!-- parameters: ([\w, ]+) -->")
-_TERMINAL = re.compile(r"<!-- terminal: (.*) -->\n(?:```text\n(?:.*\n)*?```\n)?")
+_TERMINAL = re.compile(r"<!-- terminal: (.*?)(, without (.*))? -->\n(?:```text\n(?:.*\n)*?```\n)?")
 _COLUMNS = "90"
 """Width of the terminal on pages [characters]."""
 
@@ -96,23 +98,62 @@ def log_formats_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def terminal_block(line: str) -> str:
-    """Return a command line and what it prints in the folder of the sample robots, as a block of Markdown."""
+def terminal_block(line: str, beside: str | None = None) -> str:
+    """Return a command line and what it prints in a copy of the folder of sample robots, as a block of Markdown.
+
+    Args:
+        line: ``actuon …``, ``tail -n N FILE``, or both with ``&&``; ``| head -n N`` and ``| tail -n N`` cut the output.
+        beside: Command whose options to leave out, for a help text.
+    """
+    first, _, file = line.partition(" && ")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        shutil.copytree(actuon.assets.FOLDER, folder, dirs_exist_ok=True)
+        lines = _cut(_printed(first), first.partition(" | ")[2])
+        if file:
+            cut, name = file.rsplit(" ", 1)
+            lines += _cut(Path(name).read_text(encoding="utf-8"), cut)
+        if beside is not None:
+            lines = _without(lines, _options(_printed(beside).splitlines()))
+    return "\n".join(("```text", f"$ {line}", *lines, "```\n"))
+
+
+def _printed(line: str) -> str:
+    """Return what a command prints."""
     from actuon.cli.main import main as run_command
 
     printed = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
     with (
-        contextlib.chdir(actuon.assets.FOLDER),
-        mock.patch.object(sys, "argv", shlex.split(line)),
+        mock.patch.object(sys, "argv", shlex.split(line.partition(" | ")[0])),
         mock.patch.dict(os.environ, {"COLUMNS": _COLUMNS}),
         contextlib.redirect_stdout(printed),
         warnings.catch_warnings(),
         contextlib.suppress(SystemExit),
     ):
         run_command()
-    text = printed.buffer.getvalue().decode()
-    lines = (each.rstrip() for each in text.strip("\n").splitlines())
-    return "\n".join(("```text", f"$ {line}", *lines, "```\n"))
+    return printed.buffer.getvalue().decode()
+
+
+def _cut(text: str, how: str) -> list[str]:
+    """Return the lines that ``head -n N`` or ``tail -n N`` leaves, all without either."""
+    lines = [each.rstrip() for each in text.strip("\n").splitlines()]
+    count = int(how.split()[-1]) if how else len(lines)
+    return lines[-count:] if how.startswith("tail") else lines[:count]
+
+
+def _options(lines: Sequence[str]) -> list[list[str]]:
+    """Return the lines of each option of a help text."""
+    starts = [i for i, each in enumerate(lines) if each.startswith("  -")]
+    ends = [next((j for j in range(i + 1, len(lines)) if not lines[j].startswith("   ")), len(lines)) for i in starts]
+    return [list(lines[i:j]) for i, j in zip(starts, ends, strict=True)]
+
+
+def _without(lines: Sequence[str], known: Sequence[Sequence[str]]) -> list[str]:
+    """Return a help text with names alone of options that are known."""
+    text = "\n".join((*lines, ""))
+    for option in known:
+        names = re.findall(r"--[\w-]+", option[0])
+        text = text.replace("\n".join((*option, "")), f"  {names[0]}, …\n")
+    return re.sub(r", …\n  (?=--[\w-]+, …\n)", ", ", text).replace(", …\n", ": as above\n").splitlines()
 
 
 def terms_table() -> str:
@@ -207,7 +248,7 @@ def with_tables(docs: Path, page: Path) -> str:
         return f"{mark}\n{tables[kind](name)}" if kind in tables else found[0]
 
     text = _TABLE.sub(written, page.read_text(encoding="utf-8"))
-    return _TERMINAL.sub(lambda m: f"<!-- terminal: {m[1]} -->\n{terminal_block(m[1])}", text)
+    return _TERMINAL.sub(lambda m: f"<!-- terminal: {m[1]}{m[2] or ''} -->\n{terminal_block(m[1], m[3])}", text)
 
 
 def main() -> None:
