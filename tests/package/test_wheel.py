@@ -18,7 +18,7 @@ import pytest
 import actuon
 from tests.support.paths import ROOT
 
-PAGES = ("README.md", "docs/guides/mujoco.md")
+PAGES = ("README.md", "docs/guides/mujoco.md", "docs/guides/environments.md")
 QUICKER = "from actuon.sim.newton.adjoints import leave_out_adjoints; leave_out_adjoints()"
 """Newton's kernels are then those that other tests have compiled."""
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
