@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far implicit efforts end beyond their limits in a plain MuJoCo loop, where no step is taken again.
 
-``python -m studies.implicit_limits`` prints the table of ``docs/guides/mujoco_loop.md``: the quadruped with the
+``python -m studies.implicit_limits`` prints the table of ``docs/measured/implicit_motors.md``: the quadruped with the
 motors of its file and ``effort_mode="implicit"``, in a loop around ``mj_step`` and in a
 `MujocoSimulation`, which takes a step again where an effort ends beyond its limit.
 """
