@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors for an arm from Python: a weight that a PD controller lets sag, and feedforward that holds it.
+"""Motors on an arm from Python: a PD controller lets a weight sag, and feedforward holds it.
 
 Run with ``python examples/01_python.py``. The page: docs/tutorials/python.md.
 """
@@ -12,7 +12,7 @@ import actuon
 
 
 def motor(kp: float, kd: float, limit: float) -> actuon.ActuatorConfig:
-    """Gains [N·m/rad], [N·m·s/rad], and the largest effort [N·m]; each command is one step late."""
+    """Return a motor from gains [N·m/rad], [N·m·s/rad] and the largest effort [N·m], with a delay of one step."""
     return actuon.ActuatorConfig(
         actuon.PDControlConfig(kp=kp, kd=kd),
         clamping=[actuon.MaxEffortClampingConfig(limit)],
@@ -21,11 +21,11 @@ def motor(kp: float, kd: float, limit: float) -> actuon.ActuatorConfig:
 
 
 def main() -> None:
-    actuon.quiet()  # no greeting of Warp, no line for each kernel
+    actuon.quiet()  # no messages of Warp
     motors = [(motor(200.0, 30.0, 87.0), f"joint{i}") for i in (1, 2, 3, 4)]
     motors += [(motor(50.0, 8.0, 12.0), f"joint{i}") for i in (5, 6, 7)]
 
-    # Two arms, side by side in one simulation, with the same motors.
+    # Two arms in one simulation, with the same motors.
     with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2) as simulation:
         actuators = actuon.ArticulationActuators.from_actuators("link0", motors)
         arms = actuators.articulation
@@ -34,7 +34,7 @@ def main() -> None:
 
         with actuon.Recorder(actuators) as recorder:
             for _ in range(1000):
-                # The second arm is told what gravity and motion ask of each joint; the first is not.
+                # Only the second arm gets the efforts of gravity and motion as feedforward.
                 feedforward = np.stack([np.zeros(7), simulation.data[1].qfrc_bias])
                 actuators.set_dof_feedforward_effort_targets(feedforward)
                 simulation.step()
@@ -42,7 +42,7 @@ def main() -> None:
 
         sag = arms.get_dof_positions().numpy() - home
         for joint, without, helped in zip(arms.dof_names, *sag, strict=True):
-            print(f"{joint}: {1000 * without:7.1f} mrad off its target, {1000 * helped:6.1f} with feedforward")
+            print(f"{joint}: error {1000 * without:7.1f} mrad, {1000 * helped:6.1f} with feedforward")
 
     assert np.isclose(sag[0, 3], -0.094, atol=0.002)  # [rad]: a PD controller needs an error to hold a weight
     assert np.abs(sag[1]).max() < 0.01

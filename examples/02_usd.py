@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors in a robot's USD file: write them, read them back, carry them over to YAML, and drive the robot with them.
+"""Motors in a robot's USD file: author them, read them back, export them to YAML, and drive the robot with them.
 
 Run with ``python examples/02_usd.py``. The page: docs/tutorials/usd.md.
 """
@@ -17,7 +17,7 @@ import actuon
 
 
 def main(folder: Path) -> None:
-    actuon.quiet()  # no greeting of Warp, no line for each kernel
+    actuon.quiet()  # no messages of Warp
     # The arm that comes with Actuon, without its motors.
     file = Path(shutil.copy(actuon.assets.arm_usd, folder / "arm.usda"))
     stage = Usd.Stage.Open(str(file))
@@ -37,14 +37,14 @@ def main(folder: Path) -> None:
         )
     stage.Save()
 
-    # What the file says now, with units.
+    # The values in the file, with units.
     report = actuon.inspect_actuators(file)
     assert report.problems == []
     for joint in (report.joints[0], report.joints[6]):
         values = [f"{v.name} = {v.value:g} {v.unit}" for part in joint.chain for v in part.values]
         print(f"{joint.name}: {', '.join(values)}")
 
-    # To YAML: joints that say the same become one entry. MuJoCo reads no USD; it finds arm.actuon.yaml beside arm.xml.
+    # To YAML: equal joints become one entry. MuJoCo does not read USD; it finds arm.actuon.yaml next to arm.xml.
     entries = actuon.export_actuators(file)
     actuon.save_actuators(folder / "arm.actuon.yaml", entries)
     print((folder / "arm.actuon.yaml").read_text())
@@ -59,7 +59,7 @@ def main(folder: Path) -> None:
         arm.set_dof_position_targets(target)
         simulation.step(1000)  # 2 s
         error = arm.get_dof_positions().numpy()[0] - target
-    print("off the targets [mrad]:", np.round(1000 * error, 1))
+    print("errors [mrad]:", np.round(1000 * error, 1))
     assert abs(error[6]) < 0.01
 
 

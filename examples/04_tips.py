@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One light hinge, much damping, a step of 4 ms: why it shakes, and three ways to calm it.
+"""A light hinge with much damping shakes at a step of 4 ms: the frequency, and three remedies.
 
 Run with ``python examples/04_tips.py``. The page: docs/tutorials/vibration.md.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import actuon
 
 LINK = 0.006  # inertia [kg·m²]
-ROTOR = 0.01  # a rotor of 1e-4 kg·m² behind a gear of 10, as the joint feels it [kg·m²]
+ROTOR = 0.01  # a rotor of 1e-4 kg·m² behind a gear of 10, at the joint [kg·m²]
 HINGE = """
 <mujoco>
   <option gravity="0 0 0" integrator="Euler"/>
@@ -27,8 +27,8 @@ HINGE = """
 
 
 def swing(kd: float, dt: float, armature: float) -> tuple[float, float, float]:
-    """Follow a sine of 1 Hz with a motor of 60 N·m/rad and 23.7 N·m. Returns the frequency of the largest part of the
-    effort [Hz], the share of steps at the limit, and how much of the stability limit the gains use; both [1]."""
+    """Follow a sine of 1 Hz with a motor of 60 N·m/rad and 23.7 N·m. Return the peak frequency of the effort [Hz], the
+    share of steps at the limit, and the stability usage, both [1]."""
     kp = 60.0
     motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp, kd), actuon.MaxEffortClampingConfig(23.7))
     model = mujoco.MjModel.from_xml_string(HINGE.format(link=LINK, armature=armature))
@@ -45,22 +45,22 @@ def swing(kd: float, dt: float, armature: float) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    actuon.quiet()  # no greeting of Warp, no line for each kernel
-    print("                          peak [Hz]   at its limit   of the stability limit")
+    actuon.quiet()  # no messages of Warp
+    print("                          peak [Hz]   at its limit   stability usage")
     cases = {
-        "as it is": (4.0, 0.004, 0.0),
+        "unchanged": (4.0, 0.004, 0.0),
         "with the rotor's armature": (4.0, 0.004, ROTOR),
         "at a step of 1 ms": (4.0, 0.001, 0.0),
         "with kd of 1 N·m·s/rad": (1.0, 0.004, 0.0),
     }
     found = {name: swing(*case) for name, case in cases.items()}
-    for name, (peak, clipped, share) in found.items():
-        print(f"{name:26s}{peak:8.0f}{clipped:14.0%}{share:20.2f}")
+    for name, (peak, clipped, usage) in found.items():
+        print(f"{name:26s}{peak:8.0f}{clipped:14.0%}{usage:18.0%}")
 
     shaking, *calm = found.values()
-    assert shaking[0] == 125.0  # half the physics rate: it is the integrator that shakes
+    assert shaking[0] == 125.0  # half the physics rate: the integrator shakes
     assert shaking[2] > 1.0
-    assert all(peak == 1.0 and clipped == 0.0 and share < 1.0 for peak, clipped, share in calm)
+    assert all(peak == 1.0 and clipped == 0.0 and usage < 1.0 for peak, clipped, usage in calm)
 
 
 if __name__ == "__main__":

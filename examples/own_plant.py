@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plant of your own: a flap with a return spring, whose motor is fitted to a log.
+"""Your own plant: fit the motor of a flap with a return spring to a log.
 
 Run with ``pip install 'actuon[fit]'`` and ``python examples/own_plant.py``.
 """
@@ -17,7 +17,7 @@ INERTIA, STIFFNESS = 0.02, 1.5  # [kg·m²], [N·m/rad]
 
 
 class SpringPlant(Plant):
-    """A joint of which the equation of motion is inertia · acceleration = effort − stiffness · position."""
+    """A joint with the equation of motion inertia · acceleration = effort − stiffness · position."""
 
     def __init__(self, logs: Sequence[Log], dt: float = 0.005):
         self.runs, self.joints, self.dt = tuple(logs), logs[0].joint_names, dt
@@ -48,7 +48,7 @@ class SpringPlant(Plant):
 
 
 def model() -> Model:
-    """A PD controller and dry friction, and the ranges in which a fit looks for their parameters."""
+    """Return a PD controller with dry friction, and the ranges of their parameters."""
     config = actuon.ActuatorConfig(actuon.PDControlConfig(5.0, 0.1), effects=[actuon.FrictionEffectConfig(0.1)])
     ranges = {"controller.kp": (1.0, 50.0), "controller.kd": (0.01, 1.0), "friction.dynamic": (0.01, 1.0)}
     return Model(
@@ -62,7 +62,7 @@ def main() -> None:
     command = 0.6 * np.sin(4.0 * time) * np.sin(0.9 * time)
     truth = np.array([12.0, 0.3, 0.15])
 
-    # A log: the motion with the true parameters, and noise of the encoder.
+    # A log: the motion with the true parameters, and encoder noise.
     plant = SpringPlant([Log("flap", time, (JointLog("flap", np.zeros_like(time), command),))])
     (motion,) = plant.simulate(plant.trials([model()], [truth[None]]))
     measured = motion[0, :, 0] + np.random.default_rng(0).normal(0.0, 1e-3, len(time))

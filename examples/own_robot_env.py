@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot of your own as a Gymnasium environment: a cart that balances a pole, with a motor that is good enough or not.
+"""Your own robot as a Gymnasium environment: a cart balances a pole with a fast motor, and not with a delayed one.
 
 Run with ``pip install 'actuon[gym]'`` and ``python examples/own_robot_env.py``.
 """
@@ -31,7 +31,7 @@ GAINS = np.array([4.0, 40.0, 6.0, 8.0])  # of the cart's position, the pole's an
 
 
 def motor(max_force: float, delay: int) -> dict[str, actuon.ActuatorConfig]:
-    """A motor on the rail. The hinge has none: it is passive, and no action moves it."""
+    """Return a motor for the rail. The hinge has none: it is passive, and no action moves it."""
     config = actuon.ActuatorConfig(
         actuon.PDControlConfig(KP, KD),
         delay=actuon.DelayConfig(delay_steps=delay),
@@ -47,21 +47,23 @@ def reward(env: RobotEnv) -> np.ndarray:
 
 
 def observation(env: RobotEnv) -> np.ndarray:
+    """Return positions and velocities."""
     return np.concatenate([env.position, env.velocity], axis=1)
 
 
 def fell(env: RobotEnv) -> np.ndarray:
+    """Return the environments whose pole is more than 0.5 rad from upright."""
     return np.abs(env.position[:, 1]) > 0.5
 
 
 def start(env: RobotEnv, ids: np.ndarray) -> None:
-    """Tilt the pole a little, each by the generator of its environment."""
+    """Tilt each pole by a random angle from the generator of its environment."""
     tilts = [[0.0, env.np_random[i].uniform(-0.1, 0.1)] for i in ids]
     env.robots.set_dof_positions(tilts, ids)
 
 
 def policy(observations: np.ndarray) -> np.ndarray:
-    """Choose targets at which the motor's PD controller gives the force of a linear state feedback."""
+    """Return the targets at which the motor's PD controller requests the force of a linear state feedback."""
     rail, _, rail_velocity, _ = observations.T
     force = observations @ GAINS
     return ((rail + (force + KD * rail_velocity) / KP) / SCALE)[:, None]
@@ -85,6 +87,6 @@ with TemporaryDirectory() as folder:
     robot.write_text(CART_POLE)
     good = balanced(robot, max_force=20.0, delay=0)
     late = balanced(robot, max_force=20.0, delay=60)
-print(f"a motor that answers at once: {good:.0%} balance; one that answers 120 ms later: {late:.0%}")
+print(f"balanced without delay: {good:.0%}; with a delay of 120 ms: {late:.0%}")
 assert good == 1.0
 assert late == 0.0

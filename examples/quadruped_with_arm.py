@@ -14,11 +14,11 @@ from actuon.lab import ActuatorGroups, DCMotorCfg, ImplicitActuatorCfg, Uniform
 from actuon.sim import Articulation, MujocoSimulation
 
 LIGHTER = 0.15
-"""The arm weighs 18 kg, more than the quadruped; its motors and links are taken as so much lighter."""
+"""Factor on the masses and inertias of the arm, which weighs 18 kg, more than the quadruped."""
 
 
 def quadruped_with_arm() -> mujoco.MjModel:
-    """The two shipped robots as one model, the arm bolted to the trunk."""
+    """Return the two shipped robots as one model, with the arm on the trunk."""
     robot = mujoco.MjSpec.from_file(str(quadruped_mjcf))
     arm = mujoco.MjSpec.from_file(str(arm_mjcf))
     for body in arm.bodies:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Teach a quadruped to walk with ideal motors, then let it walk with real ones.
+"""Train a quadruped to walk with ideal motors, and evaluate it with real ones.
 
-Trains with PPO of rsl-rl, on the CPU, for ``--minutes``, and evaluates each policy on each kind of motors. Tables are
-printed; policies and a plot go to ``--out``.
+Trains with PPO of rsl-rl on the CPU for ``--minutes``, and evaluates each policy with each kind of motors. Prints a
+table; saves policies and a plot to ``--out``.
 
 Run with ``pip install 'actuon[gym,plot]' rsl-rl-lib torch==2.13.0`` and ``python examples/train_quadruped.py``.
 """
@@ -27,7 +27,7 @@ import actuon
 from actuon.gym import QuadrupedEnv
 
 NOISE = (0.2, 0.04)
-"""Deviation of actions at the beginning and at the end: what is learnt with much noise may need it to walk."""
+"""Standard deviation of actions at the beginning and at the end. It falls, so that the mean action walks as well."""
 CONFIG: dict[str, Any] = {
     "num_steps_per_env": 24,
     "save_interval": 10**9,
@@ -40,15 +40,13 @@ CONFIG: dict[str, Any] = {
     "critic": {"class_name": "MLPModel", "hidden_dims": [64, 64]},
     "algorithm": {"class_name": "PPO", "entropy_coef": 0.0005},
 }
-"""As mjlab and Isaac Lab train quadrupeds, with smaller networks."""
-
-
+"""Settings like those of mjlab and Isaac Lab for quadrupeds, with smaller networks."""
 COMMANDS = ((0.0, 1.0), (0.0, 0.0), (-0.5, 0.5))
-"""Forwards, and turning: less than the environment asks for by itself, and learnt sooner."""
+"""Forward and sideways velocities [m/s] and yaw rates [rad/s]: narrower than the default, and faster to learn."""
 
 
 class Trainee(VecEnv):
-    """Quadrupeds as rsl-rl wants them: on tensors."""
+    """Quadrupeds with the interface of rsl-rl, on tensors."""
 
     def __init__(self, env: QuadrupedEnv, seed: int):
         self.env = env
@@ -75,9 +73,9 @@ class Trainee(VecEnv):
 
 
 def train(motors: str, num_envs: int, minutes: float, iterations: int | None, seed: int) -> Any:
-    """A policy for robots with these motors."""
+    """Train a policy on robots with these motors."""
     torch.manual_seed(seed)
-    torch.set_num_threads(1)  # small networks learn no faster with more, and physics takes the cores
+    torch.set_num_threads(1)  # more do not speed up small networks; physics needs the cores
     env = QuadrupedEnv(num_envs, motors, commands=COMMANDS, autoreset_mode="SameStep")
     trainee = Trainee(env, seed)
     runner = OnPolicyRunner(trainee, {**CONFIG}, device="cpu")
@@ -93,8 +91,8 @@ def train(motors: str, num_envs: int, minutes: float, iterations: int | None, se
             steps = done * CONFIG["num_steps_per_env"] * num_envs
             print(
                 f"{motors} motors: iteration {done}, {took / 60.0:.1f} of {minutes:g} min, {steps / 1e6:.2f} M steps, "
-                f"{steps / took:.0f}/s: reward {np.mean(trainee.rewards) * 50.0:.2f}/s, forward velocity off by "
-                f"{np.mean(trainee.tracking):.2f} m/s, {trainee.falls} falls",
+                f"{steps / took:.0f}/s: reward {np.mean(trainee.rewards) * 50.0:.2f}/s, error of the forward "
+                f"velocity {np.mean(trainee.tracking):.2f} m/s, {trainee.falls} falls",
                 flush=True,
             )
             trainee.rewards, trainee.tracking, trainee.falls = [], [], 0
@@ -104,48 +102,48 @@ def train(motors: str, num_envs: int, minutes: float, iterations: int | None, se
 
 @dataclass
 class Walk:
-    """How robots walked, step by step."""
+    """Recording of an evaluation."""
 
     learned: str
-    """The motors that the policy learnt on."""
+    """Motors of the training."""
     motors: str
-    """The motors that they walked with."""
+    """Motors of the evaluation."""
     velocity: np.ndarray
-    """Forwards [m/s], shape (T, N)."""
+    """Forward velocity [m/s], shape (T, N)."""
     standing: np.ndarray
-    """Whether a robot has not fallen yet, shape (T, N)."""
+    """Robots that have not fallen yet, shape (T, N)."""
     speed: np.ndarray
-    """Of joints [rad/s], shape (T, N, 12)."""
-    wanted: np.ndarray
-    """Efforts that controllers asked for [N·m], shape (T, N, 12)."""
-    given: np.ndarray
-    """Efforts that motors gave [N·m], shape (T, N, 12)."""
+    """Joint velocities [rad/s], shape (T, N, 12)."""
+    requested: np.ndarray
+    """Requested efforts [N·m], shape (T, N, 12)."""
+    applied: np.ndarray
+    """Applied efforts [N·m], shape (T, N, 12)."""
 
     @property
     def fell(self) -> float:
-        """How many robots [%]."""
+        """Share of robots that fell [%]."""
         return 100.0 * (1.0 - float(self.standing[-1].mean()))
 
     def error(self, command: float) -> float:
-        """How far the velocity of robots that stand is off [m/s], after they have started."""
+        """Return the mean velocity error of standing robots after the first quarter [m/s]."""
         late = slice(len(self.standing) // 4, None)
         errors = np.abs(self.velocity[late] - command)[self.standing[late]]
         return float(errors.mean()) if errors.size else np.nan
 
     @property
     def power(self) -> float:
-        """That joints of a robot that stands give and take [W]."""
-        return float(np.abs(self.given * self.speed)[self.standing].sum(axis=1).mean())
+        """Mean absolute mechanical power of the joints of a standing robot [W]."""
+        return float(np.abs(self.applied * self.speed)[self.standing].sum(axis=1).mean())
 
     @property
-    def wanted_most(self) -> float:
-        """Largest effort that a controller asked for [N·m]."""
-        return float(np.abs(self.wanted[self.standing]).max())
+    def largest_request(self) -> float:
+        """Largest requested effort [N·m]."""
+        return float(np.abs(self.requested[self.standing]).max())
 
     @property
     def clipped(self) -> float:
-        """How often motors gave less than that [%]."""
-        return 100.0 * float((np.abs(self.wanted - self.given) > 0.01)[self.standing].mean())
+        """Share of efforts that differ from the request [%]."""
+        return 100.0 * float((np.abs(self.requested - self.applied) > 0.01)[self.standing].mean())
 
 
 def name_of(motors: str) -> str:
@@ -153,12 +151,12 @@ def name_of(motors: str) -> str:
 
 
 def print_table(walks: list[Walk], command: float) -> None:
-    """What came of it, in numbers: where there are several seeds, one number for each."""
+    """Print a row for each pair of motors, with one number per seed."""
     columns: dict[str, Callable[[Walk], str]] = {
         "fell [%]": lambda each: f"{each.fell:.0f}",
-        "velocity off by [m/s]": lambda each: f"{each.error(command):.2f}",
+        "velocity error [m/s]": lambda each: f"{each.error(command):.2f}",
         "power [W]": lambda each: f"{each.power:.0f}",
-        "largest effort wanted [N·m]": lambda each: f"{each.wanted_most:.0f}",
+        "largest requested effort [N·m]": lambda each: f"{each.largest_request:.0f}",
         "clipped [%]": lambda each: f"{each.clipped:.1f}",
     }
     print("| learnt on | walks with | " + " | ".join(columns) + " |")
@@ -169,7 +167,7 @@ def print_table(walks: list[Walk], command: float) -> None:
 
 
 def grouped(walks: list[Walk]) -> dict[tuple[str, str], list[Walk]]:
-    """Walks of all seeds, by the motors that were learnt on and walked with."""
+    """Return the walks of all seeds, by motors of training and evaluation."""
     groups: dict[tuple[str, str], list[Walk]] = {}
     for each in walks:
         groups.setdefault((each.learned, each.motors), []).append(each)
@@ -177,7 +175,7 @@ def grouped(walks: list[Walk]) -> dict[tuple[str, str], list[Walk]]:
 
 
 def walk(policy: Any, learned: str, motors: str, command: float, num_envs: int, seconds: float) -> Walk:
-    """Let robots with these motors follow a command [m/s], by the mean of a policy."""
+    """Evaluate the mean actions of a policy on robots with these motors, at a forward command [m/s]."""
     options: dict[str, Any] = {"commands": ((command, command), (0.0, 0.0), (0.0, 0.0)), "episode_seconds": 1e6}
     env = QuadrupedEnv(num_envs, motors, autoreset_mode="SameStep", **options)
     observations, _ = env.reset(seed=10**6)
@@ -198,7 +196,7 @@ def walk(policy: Any, learned: str, motors: str, command: float, num_envs: int, 
 
 
 def draw(walks: list[Walk], command: float, path: Path) -> None:
-    """Falls, velocity and power as bars, with a dot for each seed; and efforts over speed, where most was clipped."""
+    """Draw falls, velocity error and power, with a dot for each seed, and the efforts of the most clipped walk."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -209,7 +207,7 @@ def draw(walks: list[Walk], command: float, path: Path) -> None:
     learned, motors = (list(dict.fromkeys(key[i] for key in groups)) for i in range(2))
     measures: dict[str, Callable[[Walk], float]] = {
         "robots that fell [%]": lambda each: each.fell,
-        f"off {command:g} m/s by [m/s]": lambda each: each.error(command),
+        f"velocity error at {command:g} m/s [m/s]": lambda each: each.error(command),
         "mechanical power [W]": lambda each: each.power,
     }
     width = 0.8 / len(motors)
@@ -222,9 +220,9 @@ def draw(walks: list[Walk], command: float, path: Path) -> None:
             panel.plot([at] * len(values), values, "k.", markersize=4.0)
         panel.set(title=title, xticks=range(len(learned)), xticklabels=[f"learnt on\n{name_of(m)}" for m in learned])
     panels[1].legend(fontsize=8, loc="upper left")
-    clipped = max(walks, key=lambda each: float(np.abs(each.wanted - each.given).sum()))
+    clipped = max(walks, key=lambda each: float(np.abs(each.requested - each.applied).sum()))
     calves = slice(2, 12, 3)
-    for efforts, colour, name in ((clipped.wanted, "C3", "wanted"), (clipped.given, "C0", "given")):
+    for efforts, colour, name in ((clipped.requested, "C3", "requested"), (clipped.applied, "C0", "applied")):
         points = clipped.speed[..., calves].ravel(), efforts[..., calves].ravel()
         panels[3].plot(*points, ".", markersize=1.5, alpha=0.3, color=colour, label=name)
     title = f"calves: learnt on {name_of(clipped.learned)},\nwalks with {name_of(clipped.motors)}"
@@ -236,15 +234,15 @@ def draw(walks: list[Walk], command: float, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--train", nargs="+", default=["ideal"], metavar="MOTORS", help="motors to learn with")
-    parser.add_argument("--walk", nargs="+", default=["ideal", "real"], metavar="MOTORS", help="motors to walk with")
-    parser.add_argument("--minutes", type=float, default=25.0, help="for each policy")
-    parser.add_argument("--iterations", type=int, help="at most, for each policy")
-    parser.add_argument("--envs", type=int, default=256, help="robots that learn")
-    parser.add_argument("--robots", type=int, default=64, help="robots that walk afterwards")
-    parser.add_argument("--seconds", type=float, default=10.0, help="that they walk")
-    parser.add_argument("--command", type=float, default=1.0, help="how fast [m/s]")
-    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="one policy for each")
+    parser.add_argument("--train", nargs="+", default=["ideal"], metavar="MOTORS", help="motors in training")
+    parser.add_argument("--walk", nargs="+", default=["ideal", "real"], metavar="MOTORS", help="motors of the walks")
+    parser.add_argument("--minutes", type=float, default=25.0, help="duration of each training")
+    parser.add_argument("--iterations", type=int, help="largest number for each policy")
+    parser.add_argument("--envs", type=int, default=256, help="robots in training")
+    parser.add_argument("--robots", type=int, default=64, help="robots in evaluation")
+    parser.add_argument("--seconds", type=float, default=10.0, help="duration of the evaluation")
+    parser.add_argument("--command", type=float, default=1.0, help="commanded velocity [m/s]")
+    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="seeds; one policy for each")
     parser.add_argument("--out", type=Path, default=Path("out"))
     options = parser.parse_args()
     actuon.quiet()

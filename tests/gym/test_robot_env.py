@@ -265,4 +265,4 @@ def test_without_a_render_mode_there_is_no_picture(make):
 
 def test_the_example_balances_a_pole(capsys):
     runpy.run_path(str(ROOT / "examples" / "own_robot_env.py"), run_name="__main__")
-    assert "answers at once: 100% balance; one that answers 120 ms later: 0%" in capsys.readouterr().out
+    assert "without delay: 100%; with a delay of 120 ms: 0%" in capsys.readouterr().out
