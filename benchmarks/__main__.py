@@ -95,9 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.save:
         save_tables(
             {
-                part if len(tables) == 1 else f"{part}_{i + 1}": {"header": table.header, "rows": table.rows}
+                part if number == 1 else f"{part}_{number}": {"header": table.header, "rows": table.rows}
                 for part, tables in measured.items()
-                for i, table in enumerate(tables)
+                for number, table in enumerate(tables, start=1)
             }
         )
 
