@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -58,7 +59,7 @@ _STYLE = {
 _DIGITS = re.compile(r"-?\d+\.\d{3,}")
 
 Draw = Callable[[], Any]
-"""Draws a picture: returns a figure of Matplotlib."""
+"""Draws a picture: returns a figure of Matplotlib, or the text of an SVG."""
 
 
 @contextmanager
@@ -80,11 +81,18 @@ def write_pictures(pictures: Mapping[str, Draw], folder: Path) -> list[Path]:
         path = folder / f"{name}.svg"
         with house_style(name):
             figure = draw()
-            figure.savefig(path, metadata={"Date": None, "Creator": None})
-            pyplot().close(figure)
-        path.write_text(_shortened(path.read_text(encoding="utf-8")), encoding="utf-8")
+            text = figure if isinstance(figure, str) else _svg_of(figure)
+        path.write_text(text, encoding="utf-8")
         paths.append(path)
     return paths
+
+
+def _svg_of(figure: Any) -> str:
+    """Return a figure as SVG, and close it."""
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    pyplot().close(figure)
+    return _shortened(stream.getvalue())
 
 
 def _shortened(text: str) -> str:
@@ -98,18 +106,26 @@ def _round(number: re.Match[str]) -> str:
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
+def size_of(height: float) -> tuple[float, float]:
+    """Return the size of a figure as wide as a page [in], from its height [px]."""
+    return WIDTH * _POINTS / 72, height * _POINTS / 72
+
+
+def in_points(pixels: float) -> str:
+    """Return a length [px] as SVG has it in points."""
+    return f"{pixels * _POINTS:g}pt"
+
+
 def plot(title: str, height: int, rows: int = 1, columns: int = 1, **layout: Any) -> tuple[Any, Any]:
     """Return a figure of ``height`` [px] with its message above, and its axes, as ``subplots`` returns them."""
-    size = (WIDTH * _POINTS / 72, height * _POINTS / 72)
-    figure, axes = pyplot().subplots(rows, columns, figsize=size, layout="constrained", **layout)
+    figure, axes = pyplot().subplots(rows, columns, figsize=size_of(height), layout="constrained", **layout)
     figure.suptitle(title, x=0.012, ha="left")
     return figure, axes
 
 
 def canvas(title: str, height: int) -> tuple[Any, Any]:
     """Return a figure of ``height`` [px], and axes in pixels from its top left corner."""
-    size = (WIDTH * _POINTS / 72, height * _POINTS / 72)
-    figure = pyplot().figure(figsize=size)
+    figure = pyplot().figure(figsize=size_of(height))
     axis = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axis.set(xlim=(0, WIDTH), ylim=(height, 0))
     axis.set_axis_off()

@@ -18,22 +18,25 @@ import numpy as np
 
 from actuon import assets, load_actuators, match_joints, quiet
 from actuon.actuator.trials import envelope
-from actuon.charts import pyplot, save_figure
+from actuon.charts import pyplot
 from actuon.demo.film import Film
 from actuon.demo.run import Run, simulate
 from actuon.demo.scenes import moments
 from actuon.robot_source import find_source
 
 from .drawings import DRAWINGS
-from .figure_style import IDEAL, LIMIT, REAL, write_pictures
+from .figure_style import IDEAL, LIMIT, REAL, plot, size_of, write_pictures
 from .measured_figures import MEASURED
 from .motor_figures import MOTORS, TUTORIALS
+from .terminal import TERMINALS
 
 EXAMPLE = Path("examples/quadruped_with_arm.py")
 """In a checkout."""
 _COLOURS = ("#d1495b", "#edae49", "#2e86ab", "#66a182", "#8d6a9f")
 _PLAIN = (0.80, 0.81, 0.83, 1.0)
-_WIDTH, _HEIGHT = 640, 480
+_WIDTH, _HEIGHT = 480, 360
+_VIEW = 37.0
+"""Angle of view of a robot that stands alone on a picture [°]."""
 _BESIDE = 1.15
 """Distance of two robots on a picture [m]."""
 
@@ -77,11 +80,29 @@ def coloured(model: Any, groups: list[Group]) -> None:
             model.geom_matid[geom], model.geom_rgba[geom] = -1, of_body.get(int(body), _PLAIN)
 
 
+def on_white(model: Any) -> None:
+    """Make sky and ground white, under even light, so that a picture ends nowhere and its file is small."""
+    model.light_type[:] = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
+    model.vis.map.haze = 0.0
+    model.vis.headlight.ambient[:] = 0.55
+    model.tex_data[:] = 255
+    ground = model.geom("ground").id
+    model.geom_matid[ground], model.geom_rgba[ground], model.geom_size[ground] = -1, 1.0, (50.0, 50.0, 0.1)
+
+
+def show_picture(axis: Any, picture: np.ndarray) -> None:
+    """Show a picture in all its pixels."""
+    axis.imshow(picture, interpolation="none")
+    axis.set_axis_off()
+
+
 def draw_groups(axis: Any, model: Any, groups: list[Group], title: str) -> None:
-    """The robot at home, its links in the colours of their groups, and below it a label of each with a line to one of
-    its joints."""
+    """Draw the robot at home, its links in the colours of their groups, with a label below for each group and a line
+    from it to one of the joints."""
     coloured(model, groups)
-    axis.imshow(next(at_home(model).draw([0], _WIDTH, _HEIGHT)))
+    on_white(model)
+    model.vis.global_.fovy = _VIEW
+    show_picture(axis, next(at_home(model).draw([0], _WIDTH, _HEIGHT)))
     data = mujoco.MjData(model)
     mujoco.mj_resetDataKeyframe(model, data, 0)
     mujoco.mj_forward(model, data)
@@ -92,16 +113,12 @@ def draw_groups(axis: Any, model: Any, groups: list[Group], title: str) -> None:
         places.append(tuple(seen[np.argmax(seen[:, 1])]))
     for slot, i in enumerate(sorted(range(len(groups)), key=lambda i: places[i])):
         colour = _COLOURS[i]
-        box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": colour, "linewidth": 2}
-        line = {"arrowstyle": "-", "color": colour, "linewidth": 1.5, "shrinkB": 0}
-        place = ((slot + 0.5) * _WIDTH / len(groups), _HEIGHT + 75)
-        axis.annotate(
-            groups[i].label, places[i], place, ha="center", va="center", fontsize=8, bbox=box, arrowprops=line
-        )
+        line = {"arrowstyle": "-", "color": colour, "linewidth": 1.5, "shrinkA": 2, "shrinkB": 0}
+        place = ((slot + 0.5) * _WIDTH / len(groups), _HEIGHT + 70)
+        text = {"ha": "center", "va": "center", "fontsize": 8.5, "linespacing": 1.3}
+        axis.annotate(groups[i].label, places[i], place, arrowprops=line, **text)
         axis.plot(*places[i], "o", color="white", markeredgecolor=colour, markersize=6)
-    axis.set_ylim(_HEIGHT + 130, 0)
-    axis.set_title(title, fontsize=10)
-    axis.set_axis_off()
+    axis.set(ylim=(_HEIGHT + 120, 0), title=title)
 
 
 def of_yaml() -> tuple[Any, list[Group]]:
@@ -112,7 +129,7 @@ def of_yaml() -> tuple[Any, list[Group]]:
     for entry, joints in match_joints(load_actuators(assets.quadruped_yaml), names[1:]):
         config: Any = entry.actuator
         gains, limit = config.controller, config.clamping[-1].max_effort
-        text = f"{entry.name}: {len(joints)} joints\n{gains.kp:g} N·m/rad,\n{gains.kd:g} N·m·s/rad; {limit:g} N·m"
+        text = f"{entry.name}: {len(joints)} joints\n{gains.kp:g} N·m/rad\n{gains.kd:g} N·m·s/rad\n{limit:g} N·m"
         groups.append(Group(text, tuple(joints)))
     return model, groups
 
@@ -131,30 +148,30 @@ def of_example() -> tuple[Any, list[Group]]:
     return model, groups
 
 
-def write_groups(folder: Path) -> Path:
-    """``groups.png``: robots with their groups."""
-    figure, axes = pyplot().subplots(1, 2, figsize=(10.0, 5.2), layout="constrained")
+def groups_of_robots() -> Any:
+    """Draw robots with their links in the colours of their groups."""
+    figure, axes = plot("Links in the colours of the entries or groups that move them", 430, 1, 2)
     draw_groups(axes[0], *of_yaml(), "entries of quadruped.actuon.yaml")
     draw_groups(axes[1], *of_example(), "groups of examples/quadruped_with_arm.py")
-    save_figure(figure, folder / "groups.png")
-    return folder / "groups.png"
+    return figure
 
 
-def write_robots(folder: Path) -> Path:
-    """``robots.png``: the robots that come with Actuon."""
-    figure, axes = pyplot().subplots(1, 2, figsize=(10.0, 3.85), layout="constrained")
+def shipped_robots() -> Any:
+    """Draw the robots that come with Actuon."""
+    figure, axes = pyplot().subplots(1, 2, figsize=size_of(260), layout="constrained")
     for axis, path in zip(axes, (assets.quadruped_mjcf, assets.arm_mjcf), strict=True):
-        film = at_home(mujoco.MjModel.from_xml_path(str(path)))
-        axis.imshow(next(film.draw([0], _WIDTH, _HEIGHT)))
-        axis.set_axis_off()
-    save_figure(figure, folder / "robots.png")
-    return folder / "robots.png"
+        model = mujoco.MjModel.from_xml_path(str(path))
+        on_white(model)
+        model.vis.global_.fovy = _VIEW
+        show_picture(axis, next(at_home(model).draw([0], _WIDTH, _HEIGHT)))
+        axis.set_title(path.name)
+    return figure
 
 
 def hop() -> Any:
     """Draw how high the quadruped hops with real and with ideal motors, and why."""
     real, ideal = (simulate(find_source(assets.quadruped_mjcf), 2.4, 1, kind)[0] for kind in (False, True))
-    figure = pyplot().figure(figsize=(510 / 72, 390 / 72), layout="constrained")
+    figure = pyplot().figure(figsize=size_of(520), layout="constrained")
     apex = [float(run.heights[:, 0].max()) for run in (real, ideal)]
     title = f"The same commands: real motors lift the trunk to {apex[0]:.2f} m, ideal ones to {apex[1]:.2f} m"
     figure.suptitle(title, x=0.012, ha="left")
@@ -170,16 +187,11 @@ def _draw_apex(axis: Any, runs: tuple[Run, Run]) -> None:
     scene = mujoco.MjSpec.from_file(str(assets.quadruped_mjcf))
     other = mujoco.MjSpec.from_file(str(assets.quadruped_mjcf))
     scene.worldbody.add_frame(pos=[_BESIDE, 0.0, 0.0]).attach_body(other.body("base"), "ideal-", "")
-    (light,) = scene.lights
-    light.type = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
     model = scene.compile()
     view = model.vis.global_
     view.azimuth, view.elevation, view.fovy = 90.0, -5.0, 8.0  # from far, so that both are seen from the side
     model.stat.center[:], model.stat.extent = (0.41, 0.0, 0.24), 3.1
-    model.vis.headlight.ambient[:] = 0.55
-    model.tex_data[:] = 255
-    ground = model.geom("ground").id
-    model.geom_matid[ground], model.geom_rgba[ground], model.geom_size[ground] = -1, 1.0, (50.0, 50.0, 0.1)
+    on_white(model)
     for geom, material in enumerate(model.geom_matid):
         if material >= 0 and model.material(int(material)).name.endswith("shell"):
             root = model.body(int(model.body_rootid[model.geom_bodyid[geom]])).name
@@ -193,9 +205,9 @@ def _draw_apex(axis: Any, runs: tuple[Run, Run]) -> None:
         place[:2] = (number * _BESIDE, 0.0)
         places.append(place)
     film = Film(model, 0, [0.0], [np.concatenate(places)])
-    width, height = 2 * _WIDTH, 352
+    width, height = 960, 264
     picture = next(film.draw([0], width, height))
-    axis.imshow(picture)
+    show_picture(axis, picture)
     for number, (run, colour) in enumerate(zip(runs, (REAL, IDEAL), strict=True)):
         top = float(run.heights[:, 0].max())
         x = number * _BESIDE - 0.4
@@ -204,7 +216,6 @@ def _draw_apex(axis: Any, runs: tuple[Run, Run]) -> None:
         name = "real motors" if run.title.startswith("real") else "ideal motors"
         label = {"color": colour, "ha": "right", "va": "center", "fontsize": 9.5}
         axis.text(ends[:, 0].mean() - 14, ends[:, 1].mean(), f"{name}\n{top:.2f} m", **label)
-    axis.set_axis_off()
 
 
 def _draw_heights(axis: Any, runs: tuple[Run, Run]) -> None:
@@ -233,7 +244,15 @@ def _draw_plane(axis: Any, runs: tuple[Run, Run], joint: str) -> None:
 
 
 PICTURES = {
-    Path("docs/images"): {"hop": hop, **DRAWINGS, **MEASURED, **MOTORS},
+    Path("docs/images"): {
+        "hop": hop,
+        "groups": groups_of_robots,
+        "robots": shipped_robots,
+        **DRAWINGS,
+        **MEASURED,
+        **MOTORS,
+        **TERMINALS,
+    },
     Path("docs/tutorials/images"): TUTORIALS,
 }
 """Pictures by the names of their files, by folder."""
@@ -241,9 +260,6 @@ PICTURES = {
 
 if __name__ == "__main__":
     quiet()
-    images = Path("docs/images")
-    for path in (write_groups(images), write_robots(images)):
-        print(f"wrote {path}")
     for folder, pictures in PICTURES.items():
         for path in write_pictures(pictures, folder):
             print(f"wrote {path}")

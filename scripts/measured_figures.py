@@ -23,7 +23,7 @@ from .figure_style import FAINT, GREEN, GREY, IDEAL, INK, LIMIT, MUTED, REAL, TA
 _DOCS = Path(__file__).resolve().parents[1] / "docs"
 _QUANTILE = 1.96
 """Half of a 95 % interval, in standard deviations."""
-_COPY = "copy of the same bytes"
+_COPY, _IN_PLACE, _PEERS = "copy of the same bytes", "Actuon, in place", ("Newton", "PyTorch")
 
 Row = Mapping[str, str]
 
@@ -73,33 +73,38 @@ def sizes() -> Any:
     rows = _table("sizes")
     figure, axes = plot("", 400, 1, 2, sharey=True)
     lines = {
-        "Newton": IDEAL,
-        "Actuon, two states": VIOLET,
-        "Actuon, in place": REAL,
-        "Actuon, captured graph": GREEN,
-        _COPY: TARGET,
+        "Newton": (IDEAL, "Newton"),
+        "PyTorch": (INK, "PyTorch"),
+        "Actuon, robot by robot": (VIOLET, "Actuon, robot by robot"),
+        "Actuon, captured graph": (GREEN, "Actuon, captured graph"),
+        _IN_PLACE: (REAL, _IN_PLACE),
+        _COPY: (MUTED, "copying the same bytes"),
     }
-    ratios: list[float] = []
-    best = min(_number(row["ns per DOF"]) for row in rows if row["who"].startswith("Actuon"))
+    ends = []
     for axis, layout in zip(axes, ("contiguous", "scattered"), strict=True):
-        for who, colour in lines.items():
+        for who, (colour, _) in lines.items():
             own = [row for row in rows if row["layout"] == layout and row["who"] == who]
             x, y = (np.array([_number(row[column]) for row in own]) for column in ("DOFs", "ns per DOF"))
-            style = "--" if who == _COPY else "-"
-            axis.loglog(x, y, "o", linestyle=style, markersize=3.5, color=colour, label=who)
-            if who.startswith("Actuon"):
-                ratios += [_number(row["faster than Newton"]) for row in own]
-            if who in ("Newton", "Actuon, in place"):
-                end = f"{y[-1]:.0f} ns" if y[-1] >= 10 else f"{y[-1]:.1f} ns"
-                write(axis, (x[-1], y[-1] * 1.5), end, colour, "center", "bottom")
-        axis.set(title=f"{layout} rows", xlabel="joints", xlim=(7, 3e6), ylim=(0.6, 2e4))
+            style = (0, (3, 2)) if who == _COPY else "-"
+            axis.loglog(x, y, "o", linestyle=style, markersize=3.5, color=colour)
+            ends.append(y[-1])
+        axis.set(title=f"{layout} rows", xlabel="joints", xlim=(7, 1.5e6), ylim=(0.4, 2e4))
         axis.set_xticks([1e1, 1e2, 1e3, 1e4, 1e5, 1e6])
+    ends = ends[len(lines) :]
+    for (colour, name), end, place in zip(lines.values(), ends, _spread(ends, 1.75), strict=True):
+        time = f"{end:.0f}" if end >= 10 else f"{end:.1f}"
+        axes[1].text(1.9e6, place, f"{name}: {time} ns", color=colour, fontsize=8.5, va="center")
     axes[0].set_ylabel("time per joint and step [ns]")
-    title = f"A joint costs down to {best:.0f} ns; Newton takes {min(ratios):.2g} to {max(ratios):.0f} times as long"
+    in_place = [row for row in rows if row["who"] == _IN_PLACE]
+    best = min(_number(row["ns per DOF"]) for row in in_place)
+    newton, pytorch = (_range([_number(row[f"faster than {peer}"]) for row in in_place]) for peer in _PEERS)
+    title = f"In place: down to {best:.0f} ns per joint; Newton takes {newton} ×, PyTorch {pytorch} ×"
     figure.suptitle(title, x=0.012, ha="left")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{min(values):.2g} to {max(values):.2g}"
 
 
 def stages() -> Any:
@@ -112,16 +117,85 @@ def stages() -> Any:
         for column in ("in a loop, median µs", "Newton µs", "copying µs")
     )
     axis.barh(at, newton, 0.62, facecolor="none", edgecolor=IDEAL, linewidth=1.2, label="Newton")
-    axis.barh(at, own, 0.62, color=REAL, label="Actuon, in place")
+    axis.barh(at, own, 0.62, color=REAL, label=_IN_PLACE)
     axis.vlines(copying, at - 0.31, at + 0.31, color=INK, linewidth=1.4, label="copying the same bytes")
+    gap = 0.008 * newton.max()
     for y, time, other in zip(at, own, newton, strict=True):
-        axis.text(time + 25, y, f"{time:.0f} µs", va="center", color=REAL, fontsize=8.5)
-        axis.text(other + 20, y, f"{other:.0f} µs, {other / time:.0f} ×", va="center", color=MUTED, fontsize=8.5)
+        axis.text(time + gap, y, f"{time:.0f} µs", va="center", color=REAL, fontsize=8.5)
+        axis.text(other + gap, y, f"{other:.0f} µs, {other / time:.0f} ×", va="center", color=MUTED, fontsize=8.5)
     names = [row["motor model"] + (f"\n{row['delays']} delays" if row["delays"] else "") for row in rows]
     axis.set_yticks(at, names, color=INK)
-    axis.set(xlabel="median step in a loop [µs]", xlim=(0, 3500))
+    axis.set(xlabel="median step in a loop [µs]", xlim=(0, 1.2 * newton.max()))
     axis.grid(visible=False, axis="y")
     figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def pytorch() -> Any:
+    """Draw how much faster motors are than the same equations in eager PyTorch."""
+    found = [
+        (f"PD, delay, DC motor: {row['DOFs']} joints, {row['layout']}", row["faster than PyTorch"])
+        for row in _table("sizes")
+        if row["who"] == _IN_PLACE
+    ]
+    found += [
+        (f"actuator group: {row['environments × joints']} joints", row["faster than PyTorch"])
+        for row in _table("groups")
+        if row["who"] == "Actuon"
+    ]
+    found += [
+        (f"{row['network']}: {row['DOFs']} joints", row["faster than PyTorch"])
+        for row in _table("networks")
+        if row["who"] == _IN_PLACE
+    ]
+    times = [_number(text) for _, text in found]
+    figure, axis = plot(f"Motors are {_range(times)} times faster than eager PyTorch", 400)
+    at = np.arange(len(found))[::-1]
+    axis.hlines(at, 1.0, times, color=REAL, linewidth=1.4)
+    axis.semilogx(times, at, "o", color=REAL, markersize=6)
+    for y, time in zip(at, times, strict=True):
+        axis.text(time * 1.09, y, f"{time:.1f} ×", va="center", color=REAL, fontsize=8.5)
+    axis.axvline(1.0, color=MUTED, linewidth=1.0)
+    axis.set_yticks(at, [name for name, _ in found], color=INK)
+    axis.set(xlabel="times faster than PyTorch", xlim=(0.9, 1.5 * max(times)))
+    axis.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
+    axis.minorticks_off()
+    axis.grid(visible=False, axis="y")
+    return figure
+
+
+def derivatives() -> Any:
+    """Draw how much longer a step takes with derivatives of the effort, and with the bounds of limits."""
+    rows = _table("tangents")
+    names = list(dict.fromkeys(row["chain"] for row in rows))
+    kinds = list(dict.fromkeys(row["what"] for row in rows))[1:]
+    labels = ("with derivatives", "with derivatives and bounds")
+    figure, axis = plot("", 300)
+    more = []
+    for number, (kind, label, colour) in enumerate(zip(kinds, labels, (REAL, VIOLET), strict=True)):
+        for i, name in enumerate(names):
+            alone, own = (
+                _number(row["in a loop, median µs"])
+                for what in ("effort alone", kind)
+                for row in rows
+                if (row["chain"], row["what"]) == (name, what)
+            )
+            more.append(100 * (own / alone - 1))
+            y = i + 0.19 * (2 * number - 1)
+            axis.barh(y, more[-1], 0.36, color=colour, label=label if i == 0 else None)
+            axis.text(
+                max(more[-1], 0.0) + 1, y, f"{more[-1]:.0f} %  of {alone:.0f} µs", va="center", fontsize=8, color=MUTED
+            )
+    figure.suptitle(
+        f"Derivatives for implicit motors add {min(more):.0f} to {max(more):.0f} % to their step", x=0.012, ha="left"
+    )
+    axis.set_yticks(range(len(names)), [name.replace(" + ", " +\n", 1) for name in names], color=INK)
+    axis.invert_yaxis()
+    axis.set(
+        xlabel="longer than the effort alone, 49 152 joints on one thread [%]", xlim=(min(0, *more), 1.25 * max(more))
+    )
+    axis.grid(visible=False, axis="y")
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
@@ -146,14 +220,17 @@ def robots() -> Any:
             beyond[who.removeprefix("Actuon, ")] = (_number(own[0]["µs beyond mj_step, best"]), colour)
     axis.set(xlabel="robots", ylabel="best time per robot and step [µs]", title="quadrupeds, two cores")
     axis.set_xticks([1, 64, 256, 1024], ["1", "64", "256", "1 024"])
-    axis.set_yticks([5, 10, 20, 50], ["5", "10", "20", "50"])
+    low, high = axis.get_ylim()
+    axis.set_yticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
+    axis.set_ylim(low, high)
     axis.minorticks_off()
     alone.barh(range(3), [time for time, _ in beyond.values()], 0.55, color=[colour for _, colour in beyond.values()])
     for place, (time, _) in enumerate(beyond.values()):
-        alone.text(time + 1, place, f"{time:.0f} µs", va="center")
+        alone.text(1.03 * time, place, f"{time:.0f} µs", va="center")
     alone.set_yticks(range(3), list(beyond), color=INK)
     alone.invert_yaxis()
-    alone.set(title="one robot, beyond mj_step", xlabel="[µs]", xlim=(0, 62))
+    longest = max(time for time, _ in beyond.values())
+    alone.set(title="one robot", xlabel="beyond mj_step [µs]", xlim=(0, 1.3 * longest))
     alone.grid(visible=False, axis="y")
     many = [row for row in rows if row["who"] in ("Actuon, actuators", "Actuon, groups") and row["robots"] != "1"]
     most = 100 * (max(_number(row["÷ rollout, best"]) for row in many) - 1)
@@ -389,29 +466,55 @@ def implicit_errors() -> Any:
     return figure
 
 
+_WALKS = ("learnt on", "walks with", "fell [%]")
+"""First columns of the table of walking robots; then come velocity error and power."""
+
+
 def walking() -> Any:
     """Draw how many robots fell, by the motors that a policy learnt on and walks with."""
-    rows = _table_of_a_page(("learnt on", "walks with", "fell [%]"))
-    learnt, walks = (list(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
     figure, axis = plot("A policy walks with motors like those that it learnt on", 330)
-    falls = np.zeros((len(learnt), len(walks)))
+    image = _draw_walks(axis, 2, "{:.0f} %", "Reds", (0.0, 100.0), with_seeds=True)
+    figure.colorbar(image, ax=axis, label="robots that fell [%]: median, and three seeds")
+    return figure
+
+
+def walking_cost() -> Any:
+    """Draw velocity error and power of robots that stand, by the motors that a policy learnt on and walks with."""
+    figure, (left, right) = plot(
+        "With late motors, policies that learnt on them err less and use less power", 300, 1, 2
+    )
+    _draw_walks(left, 3, "{:.2f}", "Purples", (0.0, 0.5))
+    _draw_walks(right, 4, "{:.0f}", "Blues", (40.0, 160.0))
+    left.set_title("velocity error [m/s], median of three seeds")
+    right.set(title="mechanical power [W], median", ylabel="")
+    right.tick_params(labelleft=False)
+    return figure
+
+
+def _draw_walks(
+    axis: Any, column: int, form: str, colours: str, ends: tuple[float, float], with_seeds: bool = False
+) -> Any:
+    """Draw a column of the table of walking robots as a heat map; returns the image."""
+    rows = _table_of_a_page(_WALKS)
+    learnt, walks = (list(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
+    values = np.zeros((len(learnt), len(walks)))
     for row in rows:
-        seeds = [float(text) for text in row[2].replace("*", "").split(",")]
+        seeds = [float(text) for text in row[column].replace("*", "").split(",")]
         i, j = learnt.index(row[0]), walks.index(row[1])
-        falls[i, j] = np.median(seeds)
-        colour = "white" if falls[i, j] > 55 else INK
-        axis.text(j, i - 0.08, f"{falls[i, j]:.0f} %", ha="center", va="center", fontsize=11, color=colour)
-        each = " · ".join(f"{seed:.0f}" for seed in seeds)
-        axis.text(j, i + 0.26, each, ha="center", va="center", fontsize=8, color=colour)
-    image = axis.imshow(falls, cmap="Reds", vmin=0.0, vmax=100.0, aspect="auto")
-    axis.set_xticks(range(len(walks)), walks, color=INK)
-    axis.set_yticks(range(len(learnt)), learnt, color=INK)
+        value = values[i, j] = np.median(seeds)
+        colour = "white" if value > ends[0] + 0.55 * (ends[1] - ends[0]) else INK
+        font = {"ha": "center", "va": "center", "color": colour}
+        axis.text(j, i - 0.08 * with_seeds, form.format(value), fontsize=11, **font)
+        if with_seeds:
+            axis.text(j, i + 0.26, " · ".join(f"{seed:.0f}" for seed in seeds), fontsize=8, **font)
+    image = axis.imshow(values, cmap=colours, vmin=ends[0], vmax=ends[1], aspect="auto")
+    axis.set_xticks(range(len(walks)), [name.replace(", ", ",\n") for name in walks], color=INK)
+    axis.set_yticks(range(len(learnt)), [name.replace(", ", ",\n") for name in learnt], color=INK)
     axis.set(xlabel="walks with", ylabel="learnt on")
     axis.grid(visible=False)
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
-    figure.colorbar(image, ax=axis, label="robots that fell [%]: median, and three seeds")
-    return figure
+    return image
 
 
 def implicit_cost() -> Any:
@@ -537,6 +640,8 @@ MEASURED = {
     "performance_stages": stages,
     "performance_robots": robots,
     "performance_environments": environments,
+    "performance_pytorch": pytorch,
+    "performance_derivatives": derivatives,
     "accuracy_overview": accuracy,
     "accuracy_models": models,
     "accuracy_by_motion": by_motion,
@@ -545,6 +650,7 @@ MEASURED = {
     "implicit_errors": implicit_errors,
     "implicit_cost": implicit_cost,
     "walking": walking,
+    "walking_cost": walking_cost,
     "mjlab_limits": mjlab_limits,
     "catalogue": catalogue,
 }

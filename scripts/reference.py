@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 import os
 import re
-import shlex
 import shutil
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from unittest import mock
 
 import actuon
 from actuon.declare.registry import ComponentKind, Registered, by_schema
@@ -29,7 +25,7 @@ from actuon.motors.figures import FIGURES, SPELLINGS
 _TABLE = re.compile(r"<!-- ([\w ]+)(?:: ([\w, ]+))? -->\n(?:\|.*\n)*")
 _PARAMETERS = re.compile(r"<!-- parameters: ([\w, ]+) -->")
 _TERMINAL = re.compile(r"<!-- terminal: (.*?)(, without (.*))? -->\n(?:```text\n(?:.*\n)*?```\n)?")
-_COLUMNS = "90"
+_COLUMNS = 90
 """Width of the terminal on pages [characters]."""
 
 GROUP_STAGES = {
@@ -119,18 +115,9 @@ def terminal_block(line: str, beside: str | None = None) -> str:
 
 def _printed(line: str) -> str:
     """Return what a command prints."""
-    from actuon.cli.main import main as run_command
+    from .terminal import printed
 
-    printed = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
-    with (
-        mock.patch.object(sys, "argv", shlex.split(line.partition(" | ")[0])),
-        mock.patch.dict(os.environ, {"COLUMNS": _COLUMNS}),
-        contextlib.redirect_stdout(printed),
-        warnings.catch_warnings(),
-        contextlib.suppress(SystemExit),
-    ):
-        run_command()
-    return printed.buffer.getvalue().decode()
+    return printed(line.partition(" | ")[0], _COLUMNS).export_text()
 
 
 def _cut(text: str, how: str) -> list[str]:

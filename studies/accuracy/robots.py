@@ -15,7 +15,8 @@ from .study import Comparison, NotPossible, Place, compare_presets
 _WINDOW = 0.5
 _AK80_6 = Path("examples/fit/ak80_6.yaml")
 _SO101 = ("pd_coulomb+limit", "m3+limit")
-_SHOWN = "elbow_flex"
+_SHOWN, _RUNS, _TIMES = "elbow_flex", ("multisine", "prbs_excitation"), (20.0, 50.0)
+"""Joint, motions and times [s] that the picture shows: a usual motion, and the one that is unlike the others."""
 _OPTIONS = SearchOptions(starts=1)
 """One start in place of two: there are many fits."""
 
@@ -34,17 +35,19 @@ def so101(place: Place) -> dict[str, Any]:
     """Whole motions, without each of them in turn."""
     plant = RobotPlant(place.data / "so101" / "so101_arm.xml", read_logs(place.logs("so101/logs/*.csv.gz")))
     found = compare_presets(plant, _SO101, _OPTIONS)
-    picture = _held_out(place.images / "accuracy_so101.png", plant, found)
+    picture = _held_out(place.images / "accuracy_so101.svg", plant, found)
     return {"rows": found.rows(plant.joints), "pictures": [picture.name]}
 
 
 def _held_out(path: Path, plant: Plant, found: Comparison) -> Path:
-    """One joint in each motion, as the model predicts it that was fitted without it."""
+    """Draw one joint in some motions, as the model predicts it that was fitted without them."""
     models, one = found.models[found.chosen], found.compared[found.chosen]
     joint = plant.joints.index(_SHOWN)
     shown = []
     for group in groups_of(plant.runs):
-        part = plant.subset(group.runs)
-        residuals = part.residuals(part.trials(models, [own[None] for own in one.values[group.name]]))
-        shown += [(run, own[0, :, joint]) for run, own in zip(part.runs, residuals, strict=True)]
-    return draw_motion(path, _SHOWN, shown, f"{_SHOWN}: {one.name}, each motion by a fit to the others")
+        if group.name.split(".")[0] in _RUNS:
+            part = plant.subset(group.runs)
+            residuals = part.residuals(part.trials(models, [own[None] for own in one.values[group.name]]))
+            shown += [(run, own[0, :, joint]) for run, own in zip(part.runs, residuals, strict=True)]
+    title = f"SO-101, {_SHOWN}: each motion as a fit to the others predicts it"
+    return draw_motion(path, _SHOWN, shown, title, *_TIMES)

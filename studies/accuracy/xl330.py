@@ -27,8 +27,8 @@ def study(place: Place) -> dict[str, Any]:
     residuals = plant.residuals(plant.trials(best, [own[None] for own in one.values[SHOWN]]))
     (group,) = (group for group in groups_of(plant.runs) if group.name == SHOWN)
     shown = [(plant.runs[i], residuals[i][0, :, 0]) for i in group.runs]
-    title = f"{one.name}, fitted without {SHOWN}"
-    picture = draw_motion(place.images / "accuracy_xl330.png", plant.joints[0], shown, title)
+    title = f"XL330: {one.name}, fitted without {SHOWN}, predicts these runs"
+    picture = draw_motion(place.images / "accuracy_xl330.svg", plant.joints[0], shown, title)
     rows = found.rows(plant.joints)
     return {"published": _published(place, plant), "rows": rows, "pictures": [picture.name]}
 
