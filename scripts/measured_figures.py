@@ -157,7 +157,7 @@ def pytorch() -> Any:
         axis.text(time * 1.09, y, f"{time:.1f} ×", va="center", color=REAL, fontsize=8.5)
     axis.axvline(1.0, color=MUTED, linewidth=1.0)
     axis.set_yticks(at, [name for name, _ in found], color=INK)
-    axis.set(xlabel="times faster than PyTorch", xlim=(0.9, 1.5 * max(times)))
+    axis.set(xlabel="Actuon, in place: times faster than PyTorch", xlim=(0.9, 1.5 * max(times)))
     axis.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
     axis.minorticks_off()
     axis.grid(visible=False, axis="y")
@@ -167,33 +167,21 @@ def pytorch() -> Any:
 def derivatives() -> Any:
     """Draw how much longer a step takes with derivatives of the effort, and with the bounds of limits."""
     rows = _table("tangents")
-    names = list(dict.fromkeys(row["chain"] for row in rows))
-    kinds = list(dict.fromkeys(row["what"] for row in rows))[1:]
-    labels = ("with derivatives", "with derivatives and bounds")
-    figure, axis = plot("", 300)
-    more = []
-    for number, (kind, label, colour) in enumerate(zip(kinds, labels, (REAL, VIOLET), strict=True)):
-        for i, name in enumerate(names):
-            alone, own = (
-                _number(row["in a loop, median µs"])
-                for what in ("effort alone", kind)
-                for row in rows
-                if (row["chain"], row["what"]) == (name, what)
-            )
-            more.append(100 * (own / alone - 1))
-            y = i + 0.19 * (2 * number - 1)
-            axis.barh(y, more[-1], 0.36, color=colour, label=label if i == 0 else None)
-            axis.text(
-                max(more[-1], 0.0) + 1, y, f"{more[-1]:.0f} %  of {alone:.0f} µs", va="center", fontsize=8, color=MUTED
-            )
-    figure.suptitle(
-        f"Derivatives for implicit motors add {min(more):.0f} to {max(more):.0f} % to their step", x=0.012, ha="left"
-    )
+    times = {(row["chain"], row["what"]): _number(row["in a loop, median µs"]) for row in rows}
+    names, (alone, *kinds) = (list(dict.fromkeys(row[column] for row in rows)) for column in ("chain", "what"))
+    more = {key: 100 * (time / times[key[0], alone] - 1) for key, time in times.items() if key[1] != alone}
+    low, high = min(more.values()), max(more.values())
+    figure, axis = plot(f"Derivatives for implicit motors add {low:.0f} to {high:.0f} % to their step", 300)
+    for (number, (kind, colour)), (i, name) in itertools.product(
+        enumerate(zip(kinds, (REAL, VIOLET), strict=True)), enumerate(names)
+    ):
+        y, share = i + 0.19 * (2 * number - 1), more[name, kind]
+        axis.barh(y, share, 0.36, color=colour, label=kind if i == 0 else None)
+        text = f"{share:.0f} %  of {times[name, alone]:.0f} µs"
+        axis.text(share + 1, y, text, va="center", fontsize=8, color=MUTED)
     axis.set_yticks(range(len(names)), [name.replace(" + ", " +\n", 1) for name in names], color=INK)
     axis.invert_yaxis()
-    axis.set(
-        xlabel="longer than the effort alone, 49 152 joints on one thread [%]", xlim=(min(0, *more), 1.25 * max(more))
-    )
+    axis.set(xlabel="longer than the effort alone, 49 152 joints on one thread [%]", xlim=(0, 1.25 * high))
     axis.grid(visible=False, axis="y")
     figure.legend(loc="outside lower center", ncols=2)
     return figure
