@@ -290,17 +290,17 @@ def choose() -> Any:
     leaves = (
         (14, 132, 152, "Motors", "arrays in, efforts out;\nActuator for gradients\nand captured graphs"),
         (182, 132, 172, "actuon.mujoco.load", "an MjModel that moves\nwith motors wherever\nMuJoCo steps it"),
-        (352, 244, 172, "ArticulationActuators", "a motor for each joint,\nby name"),
-        (540, 244, 130, "ActuatorGroups", "configs of\nactuon.lab"),
+        (340, 244, 172, "ArticulationActuators", "a motor for each joint,\nby name"),
+        (528, 244, 130, "ActuatorGroups", "configs of\nactuon.lab"),
     )
     for x, y, width, name, text in leaves:
         box(axis, (x, y), (width, 72), name, text, REAL)
     for start, end, text, place in (
-        ((200, 82), (90, 132), "my simulator,\non arrays", (128, 102)),
-        ((295, 82), (268, 132), "my loop around\nmj_step", (290, 108)),
-        ((400, 82), (548, 150), "Actuon's simulation\n(MuJoCo or Newton)", (482, 104)),
-        ((500, 186), (440, 244), "robot file, YAML\nor Python", (462, 213)),
-        ((604, 186), (612, 244), "groups, as in\nIsaac Lab", (616, 212)),
+        ((200, 82), (90, 132), "my simulator,\non arrays", (94, 102)),
+        ((295, 82), (268, 132), "my loop around\nmj_step", (336, 110)),
+        ((400, 82), (548, 150), "Actuon's simulation\n(MuJoCo or Newton)", (532, 104)),
+        ((500, 186), (428, 244), "robot file, YAML\nor Python", (402, 213)),
+        ((590, 186), (593, 244), "groups, as in\nIsaac Lab", (638, 215)),
     ):
         arrow(axis, start, end, colour=MUTED)
         write(axis, place, text, MUTED, "center", fontsize=8)

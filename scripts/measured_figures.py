@@ -104,7 +104,8 @@ def sizes() -> Any:
 
 
 def _range(values: Sequence[float]) -> str:
-    return f"{min(values):.2g} to {max(values):.2g}"
+    low, high = f"{min(values):.2g}", f"{max(values):.2g}"
+    return low if low == high else f"{low} to {high}"
 
 
 def stages() -> Any:
@@ -307,8 +308,8 @@ def models() -> Any:
     published = [row["held_out_mrad"] for row in study["published"]]
     axis.axhspan(min(published), max(published), color=TARGET, alpha=0.18, linewidth=0)
     write(axis, (0.5, max(published) + 3.5), "published parameters, M1 to M6", MUTED, "center", "bottom")
-    ends = _spread([row["held_out_mrad"] for row in study["rows"]], 1.09)
-    starts = _spread([row["train_mrad"] for row in study["rows"]], 1.09)
+    ends = _spread([row["held_out_mrad"] for row in study["rows"]], 1.11)
+    starts = _spread([row["train_mrad"] for row in study["rows"]], 1.11)
     for row, colour, start, end in zip(study["rows"], palette(9)[4:], starts, ends, strict=True):
         look = {"color": REAL, "linewidth": 3.0} if row["chosen"] else {"color": colour, "linewidth": 1.4}
         axis.plot([0, 1], [row["train_mrad"], row["held_out_mrad"]], "o-", markersize=5, **look)
@@ -398,11 +399,8 @@ def synthetic() -> Any:
         axis.grid(visible=False, axis="x")
     names = {key: key.replace("transmission.reflected_", "transmission.\nreflected_") for key in most}
     axes[-1].set_xticks(range(len(most)), [names[key].replace(".", ".\n", 1).replace("\n\n", "\n") for key in most])
-    figure.suptitle(
-        f"{min(shares[:2]):.0f} to {max(shares[:2]):.0f} % of true values lie in their 95 % interval",
-        x=0.012,
-        ha="left",
-    )
+    title = f"{_range(shares[:2])} % of true values lie in their 95 % interval"
+    figure.suptitle(title, x=0.012, ha="left")
     return figure
 
 
@@ -519,9 +517,9 @@ def implicit_cost() -> Any:
             axis.barh(y, share, 0.36, color=colour, label=name if i == 0 else None)
             axis.text(share + 0.4, y, f"{share:.0f} %  of {explicit:.0f} µs", va="center", fontsize=8, color=MUTED)
     figure.suptitle(f"Implicit motors cost {min(more):.0f} to {max(more):.0f} % of a step", x=0.012, ha="left")
-    axis.set_yticks(range(len(rows)), [row[0].replace(", ", ": ").replace("1 robot", "1") for row in rows], color=INK)
+    axis.set_yticks(range(len(rows)), [row[0].removesuffix(" robot") for row in rows], color=INK)
     axis.invert_yaxis()
-    axis.set(xlabel="longer than explicit motors with the same integrator [%]", xlim=(0, 47))
+    axis.set(xlabel="longer than explicit motors with the same integrator [%]", ylabel="number of robots", xlim=(0, 47))
     axis.grid(visible=False, axis="y")
     axis.legend(loc="lower right")
     return figure

@@ -238,13 +238,15 @@ def elastic() -> Any:
     gap = actuon.BacklashTransmissionConfig(gap=0.02, stiffness=5000.0, motor_inertia=0.02, damping=5.0)
     figure, axis = plot("A spring swings around the motor's effort, a gap holds it back and hits", 330)
     time = _times(0.25, dt)
-    axis.plot([0.0, 0.25], [effort, effort], color=IDEAL, label="rigid")
-    for label, stage, colour in (("series-elastic spring", spring, REAL), ("backlash", gap, VIOLET)):
+    axis.plot([0.0, 0.25], [effort, effort], color=IDEAL)
+    for stage, colour in ((spring, REAL), (gap, VIOLET)):
         joint = _Joint(_actuator(push, stage), dt=dt)
         efforts = np.array([joint.step(feedforward=effort) for _ in time])
-        axis.plot(time, np.clip(efforts, -10.0, 14.0), color=colour, linewidth=1.5, label=label)
+        axis.plot(time, np.clip(efforts, -10.0, 14.0), color=colour, linewidth=1.5)
     axis.set(xlabel="time after a step of the motor's effort [s]", ylabel="effort at the joint [N·m]", xlim=(0, 0.25))
-    figure.legend(loc="outside lower center", ncols=3)
+    write(axis, (0.02, 9.5), "backlash", VIOLET)
+    point_out(axis, "series-elastic spring", (0.027, 3.0), (0.04, 4.8), REAL)
+    write(axis, (0.245, 1.4), "rigid", IDEAL, "right")
     return figure
 
 
@@ -263,7 +265,7 @@ def disturbances() -> Any:
             joint.position = angle
             efforts.append(joint.step(feedforward=1.0))
         left.plot(np.degrees(turn), efforts, color=colour, label=label)
-    left.set(xlabel="motor angle [°]", ylabel="effort for a request of 1 N·m", xlim=(0, 360), ylim=(0.6, 1.4))
+    left.set(xlabel="motor angle [°]", ylabel="effort at 1 N·m requested [N·m]", xlim=(0, 360), ylim=(0.6, 1.4))
     left.set_xticks([0, 90, 180, 270, 360])
     for seed, colour in ((0, REAL), (1, VIOLET)):
         joint = _Joint(_actuator(push, actuon.NoiseEffectConfig(noise=0.05, bias=0.1, seed=seed)), dt=0.001)
@@ -574,7 +576,7 @@ def error_over_dt() -> Any:
 
     exact = _positions(kp, kd, 1e-4, 1.0, sine)
     steps = np.array([0.001, 0.002, 0.004, 0.005, 0.01, 0.02])
-    figure, axis = plot("Explicit motors diverge at 10 ms, implicit ones go on", 330)
+    figure, axis = plot("Explicit motors diverge at 10 ms, implicit ones do not", 330)
     looks = ((_EXPLICIT, "explicit", LIMIT), (_IMPLICITFAST, "implicitfast", REAL), (_DISCRETE, "discrete", IDEAL))
     for mode, label, colour in looks:
         errors: list[float] = []
@@ -616,12 +618,14 @@ def backward_euler() -> Any:
     kp, kd, rotor = 60.0, 0.05, 0.01
     figure, axis = plot("discrete damps a swing that the real joint has", 320)
     exact = _positions(kp, kd, 1e-4, 0.6, _step, armature=rotor)
-    axis.plot(1e-4 * np.arange(1, len(exact) + 1)[::20], exact[::20], color=INK, linewidth=1.2, label="exact (0.1 ms)")
-    for mode, label, colour in ((_IMPLICITFAST, "implicitfast, 5 ms", REAL), (_DISCRETE, "discrete, 5 ms", IDEAL)):
+    axis.plot(1e-4 * np.arange(1, len(exact) + 1)[::20], exact[::20], color=INK, linewidth=1.2)
+    for mode, colour in ((_IMPLICITFAST, REAL), (_DISCRETE, IDEAL)):
         found = _positions(kp, kd, 0.005, 0.6, _step, armature=rotor, mode=mode)
-        axis.plot(0.005 * np.arange(1, len(found) + 1), found, ".-", color=colour, linewidth=1.2, label=label)
-    axis.set(xlabel="time [s]", ylabel="position [rad]", xlim=(0, 0.6))
-    figure.legend(loc="outside lower center", ncols=3)
+        axis.plot(0.005 * np.arange(1, len(found) + 1), found, ".-", color=colour, linewidth=1.2)
+    axis.set(xlabel="time [s]", ylabel="position [rad]", xlim=(0, 0.6), ylim=(0, 0.64))
+    write(axis, (0.058, 0.61), "line: exact (0.1 ms)", INK)
+    write(axis, (0.215, 0.57), "dots: implicitfast, 5 ms", REAL)
+    point_out(axis, "discrete, 5 ms", (0.31, 0.305), (0.335, 0.2), IDEAL)
     return figure
 
 
@@ -630,17 +634,14 @@ def armature_or_implicit() -> Any:
     kp, kd, rotor = 60.0, 1.0, 0.01
     figure, axis = plot("Without the rotor, an implicit motor is stable and wrong", 320)
     exact = _positions(kp, kd, 1e-4, 0.25, _step, armature=rotor)
-    axis.plot(
-        1e-4 * np.arange(1, len(exact) + 1)[::10], exact[::10], color=INK, linewidth=1.2, label="exact, with the rotor"
-    )
-    for own, label, colour in (
-        (rotor, "implicit, 4 ms, with the rotor", REAL),
-        (0.0, "implicit, 4 ms, without", IDEAL),
-    ):
+    axis.plot(1e-4 * np.arange(1, len(exact) + 1)[::10], exact[::10], color=INK, linewidth=1.2)
+    for own, colour in ((rotor, REAL), (0.0, IDEAL)):
         found = _positions(kp, kd, 0.004, 0.25, _step, armature=own, mode=_IMPLICITFAST)
-        axis.plot(0.004 * np.arange(1, len(found) + 1), found, ".-", color=colour, linewidth=1.2, label=label)
-    axis.set(xlabel="time [s]", ylabel="position [rad]", xlim=(0, 0.25))
-    figure.legend(loc="outside lower center", ncols=3)
+        axis.plot(0.004 * np.arange(1, len(found) + 1), found, ".-", color=colour, linewidth=1.2)
+    axis.set(xlabel="time [s]", ylabel="position [rad]", xlim=(0, 0.25), ylim=(0, 0.39))
+    write(axis, (0.072, 0.365), "dots: implicit, 4 ms, with the rotor", REAL)
+    point_out(axis, "line: exact, with the rotor", (0.03, 0.2), (0.05, 0.16), INK)
+    point_out(axis, "implicit, 4 ms, without", (0.016, 0.18), (0.05, 0.08), IDEAL)
     return figure
 
 
@@ -649,7 +650,7 @@ def feedforward() -> Any:
     figure, (above, below) = plot("Feedforward of gravity takes most of the error away", 400, 2, 1, sharex=True)
     motors = [(_limited(200.0, 30.0, 87.0), f"joint{i}") for i in (1, 2, 3, 4)]
     motors += [(_limited(50.0, 8.0, 12.0), f"joint{i}") for i in (5, 6, 7)]
-    for is_helped, label, colour in ((False, "without feedforward", IDEAL), (True, "with feedforward", REAL)):
+    for is_helped, colour in ((False, IDEAL), (True, REAL)):
         with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
             actuators = actuon.ArticulationActuators.from_actuators("link0", motors)
             arm = actuators.articulation
@@ -671,13 +672,15 @@ def feedforward() -> Any:
             data["position"][::5, 0, joint4],
         )
         if not is_helped:
-            above.plot(time, target, color=TARGET, label="target")
-        above.plot(time, position, color=colour, linewidth=1.3, label=label)
+            above.plot(time, target, color=TARGET)
+        above.plot(time, position, color=colour, linewidth=1.3)
         below.plot(time, 1000 * (position - target), color=colour)
     below.axhline(0.0, color=TARGET, linewidth=1.0)
     above.set(ylabel="position of joint4 [rad]", xlim=(0, 4))
     below.set(xlabel="time [s]", ylabel="error [mrad]")
-    figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    write(above, (1.5, -2.2), "target, and\nwith feedforward", REAL, "center")
+    write(below, (2.0, -35.0), "with feedforward", REAL, "center")
+    write(below, (2.0, -75.0), "without feedforward", IDEAL, "center")
     return figure
 
 
