@@ -11,6 +11,7 @@ import pytest
 from scripts import figures
 from scripts.drawings import DRAWINGS
 from scripts.figure_style import WIDTH, write_pictures
+from scripts.terminal import TERMINALS
 from tests.support.paths import ROOT
 
 
@@ -55,6 +56,16 @@ def test_pictures_are_the_same_bytes_each_time(tmp_path):
     assert [path.name for path in first] == [f"{name}.svg" for name in DRAWINGS]
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()
+
+
+def test_pictures_of_terminals_show_what_commands_print():
+    text = (ROOT / "docs/images/terminal_check.svg").read_text(encoding="utf-8")
+    assert text == TERMINALS["terminal_check"](), "run: make figures"
+    for name in TERMINALS:
+        root = ElementTree.parse(ROOT / f"docs/images/{name}.svg").getroot()
+        texts = [" ".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert texts[0].split() == ["$", *TERMINALS[name].line.split()]
+        assert "url(" not in ElementTree.tostring(root, encoding="unicode")
 
 
 def test_screenshots_are_small_and_the_only_bitmaps():
