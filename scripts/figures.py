@@ -25,7 +25,7 @@ from actuon.demo.scenes import moments
 from actuon.robot_source import find_source
 
 from .drawings import DRAWINGS
-from .figure_style import IDEAL, LIMIT, REAL, plot, size_of, write_pictures
+from .figure_style import IDEAL, LIMIT, REAL, Draw, plot, size_of, write_pictures
 from .measured_figures import MEASURED
 from .motor_figures import MOTORS, TUTORIALS
 from .terminal import TERMINALS
@@ -243,7 +243,7 @@ def _draw_plane(axis: Any, runs: tuple[Run, Run], joint: str) -> None:
     axis.text(0.98, 0.03, "torque-speed limit", color=LIMIT, transform=axis.transAxes, ha="right", fontsize=8.5)
 
 
-PICTURES = {
+PICTURES: dict[Path, dict[str, Draw]] = {
     Path("docs/images"): {
         "hop": hop,
         "groups": groups_of_robots,
