@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 import actuon
 from actuon.fit import JointLog, KnownLoadPlant, Log, SearchOptions, fit_logs
+from actuon.lab import LogUniform, Uniform
 from actuon.sim.mujoco import mute_mujoco_warnings
 
 from .figure_style import GREEN, GREY, IDEAL, INK, LIMIT, MUTED, REAL, TARGET, VIOLET, plot, point_out, write
@@ -95,6 +97,155 @@ def implicit_swing() -> Any:
     axis.plot(time, damped, color=INK, linewidth=1.2, linestyle=(0, (3, 2)), label=label)
     axis.set(xlabel="time [s]", ylabel="position [rad]", xlim=(0, time[-1]), ylim=(-1.2, 1.2))
     figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def stability() -> Any:
+    """Draw in which steps of which gains a joint is stable, and how it moves there."""
+    damping = np.linspace(0.0, 2.4, 241)
+    bend = 2.0 * np.sqrt(np.clip(1.0 - damping, 0.0, None))  # between, the roots of the step are complex
+    most = np.clip(4.0 - 2.0 * damping, 0.0, None)
+    slow, fast = (np.where(damping <= 1.0, 2.0 - damping + side * bend, 0.0) for side in (-1.0, 1.0))
+    figure, axis = plot("Where one joint is stable, and how it moves", 400)
+    edges = (np.zeros_like(damping), slow, fast, most, np.full_like(damping, 4.6))
+    for (low, high), colour in zip(itertools.pairwise(edges), (GREEN, REAL, VIOLET, LIMIT), strict=True):
+        axis.fill_between(damping, low, high, color=colour, alpha=0.16, linewidth=0)
+    axis.plot([0.0, 2.0], [4.0, 0.0], color=LIMIT)
+    axis.plot([0.0, 1.0], [2.0, 0.0], color=LIMIT, linewidth=1.2, linestyle=(0, (4, 2.5)))
+    write(axis, (0.44, 3.42), "100 % of the limit", LIMIT)
+    write(axis, (0.2, 1.86), "50 %", LIMIT)
+    write(axis, (0.52, 1.25), "swings, and settles", REAL, "center")
+    point_out(axis, "approaches its target", (0.45, 0.04), (0.16, 0.42), GREEN)
+    write(axis, (1.5, 0.45), "rings from step to step,\nand settles", VIOLET, "center")
+    write(axis, (1.75, 3.2), "diverges", LIMIT, "center")
+    inertia, kp, kd = 0.01, 100.0, 1.0
+    steps = np.array([0.001, 0.002, 0.005, 0.01, 0.012, 0.015])
+    path = np.linspace(0.0, 0.016, 100)
+    axis.plot(kd * path / inertia, kp * path**2 / inertia, color=INK, linewidth=1.2)
+    axis.plot(kd * steps / inertia, kp * steps**2 / inertia, "o", color=INK, markersize=5)
+    for step in steps[2:]:
+        text = f"{1000 * step:g} ms"
+        write(axis, (kd * step / inertia + 0.04, kp * step**2 / inertia), text, INK, fontsize=8)
+    note = f"line: I = {inertia:g} kg·m², kp = {kp:g} N·m/rad,\nkd = {kd:g} N·m·s/rad, over the time step"
+    write(axis, (2.38, 4.25), note, INK, "right")
+    axis.set(xlabel="damping: kd · dt / I", ylabel="stiffness: kp · dt² / I", xlim=(0, 2.4), ylim=(0, 4.6))
+    axis.grid(False)
+    return figure
+
+
+# Motors on arrays ----------------------------------------------------------------------------------------------------
+
+
+def telemetry() -> Any:
+    """Draw requested and applied effort of a jump, and which stage reduced it."""
+    inertia, dt = 0.2, 0.001
+    stages = [
+        actuon.PDControlConfig(kp=80.0, kd=6.0),
+        actuon.DCMotorClampingConfig(saturation_effort=36.0, velocity_limit=14.0, max_motor_effort=36.0),
+        actuon.MaxEffortClampingConfig(24.0),
+        actuon.FrictionEffectConfig(dynamic=1.5, inertia=inertia),
+    ]
+    knee = actuon.Motors(actuon.ActuatorConfig(stages=stages), joints=["knee"])
+    q, qd, rows, limits = np.zeros(1), np.zeros(1), [], []
+    for _ in _times(0.4, dt):
+        effort = knee.step(q, qd, np.full(1, 1.5), dt=dt)
+        found = knee.telemetry()
+        rows.append((found.computed_effort[0, 0], found.applied_effort[0, 0], qd[0]))
+        limits.append(str(found.limited_by[0, 0]))
+        qd = qd + dt * effort / inertia
+        q = q + dt * qd
+    time, values = 1000 * _times(0.4, dt), np.array(rows)
+    figure, (above, below) = plot(
+        "limited_by names the stage that reduced the effort", 420, 2, 1, sharex=True, height_ratios=(3, 1)
+    )
+    above.plot(time, np.clip(values[:, 0], -70.0, 70.0), color=TARGET, linewidth=1.4)
+    above.plot(time, values[:, 1], color=REAL)
+    for stage, colour, low in (("ClampingMaxEffort", LIMIT, -24.0), ("ClampingDCMotor", VIOLET, -10.0)):
+        is_limited = np.array([name == stage for name in limits])
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], is_limited, [False]]).astype(int)))
+        for start, end in edges.reshape(-1, 2):
+            for axis in (above, below):
+                axis.axvspan(start, end, color=colour, alpha=0.13, linewidth=0)
+        write(above, (edges[0] + 2, low), stage, colour, fontsize=8)
+    write(above, (77.0, 54.0), "requested", MUTED)
+    write(above, (56.0, 25.0), "applied", REAL)
+    point_out(above, "not limited: friction", (230.0, -11.0), (255.0, -26.0), INK)
+    above.set(ylabel="effort [N·m]", ylim=(-40, 65))
+    below.plot(time, values[:, 2], color=INK, linewidth=1.4)
+    below.set(xlabel="time after a jump of the target [ms]", ylabel="speed [rad/s]", xlim=(0, 350))
+    return figure
+
+
+def randomise() -> Any:
+    """Draw envelopes and steps of motors whose parameters are drawn."""
+    count, inertia, dt = 40, 0.05, 0.002
+    stages = [
+        actuon.DelayConfig(5),  # the longest
+        actuon.PDControlConfig(kp=40.0, kd=1.2),
+        actuon.DCMotorClampingConfig(saturation_effort=36.0, velocity_limit=18.0, max_motor_effort=24.0),
+        actuon.FrictionEffectConfig(dynamic=0.6, viscous=0.05, inertia=inertia),
+    ]
+    motors = actuon.Motors(actuon.ActuatorConfig(stages=stages), joints=["knee"], num_envs=count + 1)
+    drawn = list(range(count))
+    motors.randomize(
+        {
+            "controller.kp": Uniform(0.9, 1.1),
+            "controller.kd": Uniform(0.9, 1.1),
+            "dc_motor.saturation_effort": Uniform(0.8, 1.0),
+            "dc_motor.velocity_limit": Uniform(0.9, 1.1),
+            "friction.dynamic": LogUniform(0.5, 2.0),
+            "delay.delay_steps": Uniform(0, 5, operation="set"),
+        },
+        envs=drawn,
+        seed=0,
+    )
+    motors.randomize({"delay.delay_steps": Uniform(2, 2, operation="set")}, envs=[count])
+    (limit,) = motors.actuators[0].clamping
+    stall, fastest = (getattr(limit, name).numpy().ravel() for name in ("saturation_effort", "velocity_limit"))
+    q, qd, rows = np.zeros((count + 1, 1)), np.zeros((count + 1, 1)), []
+    for step in range(300):
+        effort = motors.step(q, qd, np.full((count + 1, 1), 0.0 if step == 0 else 1.0), dt=dt)
+        qd = qd + dt * np.asarray(effort) / inertia
+        q = q + dt * qd
+        rows.append(q[:, 0])
+    time, motion = 1000 * _times(0.6, dt), np.array(rows)
+    figure, (left, right) = plot("The same motor, drawn 40 times", 340, 1, 2, width_ratios=(2, 3))
+    speeds = np.array([0.0, 20.0])
+    for i in (*drawn, count):
+        look = {"color": INK, "linewidth": 2.0} if i == count else {"color": REAL, "linewidth": 0.7, "alpha": 0.6}
+        left.plot(speeds, stall[i] * (1.0 - speeds / fastest[i]), **look)
+        right.plot(time[::3], motion[::3, i], **look)
+    left.axhline(24.0, color=LIMIT, linewidth=1.2)
+    write(left, (19.5, 25.0), "peak", LIMIT, "right", "bottom")
+    right.axhline(1.0, color=TARGET, linewidth=1.0, linestyle=(0, (4, 2.5)))
+    write(right, (590.0, 0.35), "dark: nominal", INK, "right")
+    write(right, (590.0, 0.22), "blue: gains, limits, friction and delay drawn", REAL, "right")
+    left.set(title="torque-speed line", xlabel="speed [rad/s]", ylabel="effort [N·m]", xlim=(0, 20), ylim=(0, 40))
+    right.set(title="step of the target", xlabel="time [ms]", ylabel="position [rad]", xlim=(0, 600), ylim=(0, 1.35))
+    return figure
+
+
+def pid() -> Any:
+    """Draw a pendulum that PD and PID hold against gravity."""
+    inertia, weight, dt = 0.05, 3.0, 0.002
+    time = _times(2.0, dt)
+    controllers = {
+        "PD": (actuon.PDControlConfig(kp=20.0, kd=1.2), IDEAL),
+        "PID, ki = 60": (actuon.PIDControlConfig(kp=20.0, ki=60.0, kd=1.2, integral_max=0.2), REAL),
+        "PID, integral_max = 0.02": (actuon.PIDControlConfig(kp=20.0, ki=60.0, kd=1.2, integral_max=0.02), VIOLET),
+    }
+    figure, axis = plot("The integral removes the error that a load leaves", 320)
+    axis.axhline(0.5, color=TARGET, linestyle=(0, (4, 2.5)), linewidth=1.2)
+    write(axis, (1.98, 0.515), "target", MUTED, "right", "bottom")
+    for name, (controller, colour) in controllers.items():
+        joint = _Joint(_actuator(controller), dt, inertia, lambda q: -weight * np.cos(q))
+        positions = []
+        for _ in time:
+            positions.append(joint.position)
+            joint.step(0.5)
+        axis.plot(time, positions, color=colour)
+        write(axis, (1.98, positions[-1] - 0.012), name, colour, "right", "top")
+    axis.set(xlabel="time [s]", ylabel="position [rad]", xlim=(0, 2), ylim=(0, 0.62))
     return figure
 
 
@@ -692,6 +843,10 @@ def _limited(kp: float, kd: float, limit: float) -> actuon.ActuatorConfig:
 
 MOTORS = {
     "implicit_swing": implicit_swing,
+    "stability": stability,
+    "telemetry": telemetry,
+    "randomise": randomise,
+    "pid": pid,
     "friction_models": friction_models,
     "friction_hold": friction_hold,
     "heat": heat,
