@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of what was measured: tables of ``make bench``, studies of ``make accuracy``, and tables on pages."""
+"""Pictures of what was measured: ``docs/measured/tables.json``, and the studies of ``make accuracy``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ from actuon.charts import palette
 from studies.accuracy.page import REFERENCES
 
 from .figure_style import FAINT, GREEN, GREY, IDEAL, INK, LIMIT, MUTED, REAL, TARGET, VIOLET, plot, point_out, write
+from .measured import ACCURACY, number, tables
 
-_DOCS = Path(__file__).resolve().parents[1] / "docs"
 _QUANTILE = 1.96
 """Half of a 95 % interval, in standard deviations."""
 _COPY, _IN_PLACE, _PEERS = "copy of the same bytes", "Actuon, in place", ("Newton", "PyTorch")
@@ -29,43 +28,19 @@ Row = Mapping[str, str]
 
 
 @cache
-def _tables() -> Any:
-    return json.loads((_DOCS / "measured" / "tables.json").read_text(encoding="utf-8"))
-
-
-@cache
 def _studies() -> Any:
-    return json.loads((_DOCS / "measured" / "accuracy.json").read_text(encoding="utf-8"))
+    return json.loads(ACCURACY.read_text(encoding="utf-8"))
 
 
 def _table(name: str) -> list[Row]:
-    """Return the rows of a table of ``make bench``, by column."""
-    table = _tables()[name]
+    """Return the rows of a measured table, by column."""
+    table = tables()[name]
     return [dict(zip(table["header"], row, strict=True)) for row in table["rows"]]
 
 
-def _table_of_a_page(columns: Sequence[str]) -> list[list[str]]:
-    """Return the cells of the one table in the documentation whose first columns are these."""
-    found = []
-    for path in sorted(_DOCS.rglob("*.md")):
-        lines = [_cells(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        for start, cells in enumerate(lines):
-            if cells[: len(columns)] == list(columns):
-                end = next((i for i in range(start, len(lines)) if len(lines[i]) < 2), len(lines))
-                found.append(lines[start + 2 : end])
-    (table,) = found
-    return table
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split("|")]
-
-
-def _number(text: str) -> float:
-    """Return the first number in a cell; spaces group digits."""
-    found = re.search(r"-?\d+(?:\.\d+)?", re.sub(r"(?<=\d)[  ](?=\d{3})", "", text))
-    assert found is not None, text
-    return float(found[0])
+def _rows(name: str) -> list[list[str]]:
+    """Return the rows of a measured table, as cells."""
+    return list(tables()[name]["rows"])
 
 
 def sizes() -> Any:
@@ -84,7 +59,7 @@ def sizes() -> Any:
     for axis, layout in zip(axes, ("contiguous", "scattered"), strict=True):
         for who, (colour, _) in lines.items():
             own = [row for row in rows if row["layout"] == layout and row["who"] == who]
-            x, y = (np.array([_number(row[column]) for row in own]) for column in ("DOFs", "ns per DOF"))
+            x, y = (np.array([number(row[column]) for row in own]) for column in ("DOFs", "ns per DOF"))
             style = (0, (3, 2)) if who == _COPY else "-"
             axis.loglog(x, y, "o", linestyle=style, markersize=3.5, color=colour)
             ends.append(y[-1])
@@ -96,8 +71,8 @@ def sizes() -> Any:
         axes[1].text(1.9e6, place, f"{name}: {time} ns", color=colour, fontsize=8.5, va="center")
     axes[0].set_ylabel("time per joint and step [ns]")
     in_place = [row for row in rows if row["who"] == _IN_PLACE]
-    best = min(_number(row["ns per DOF"]) for row in in_place)
-    newton, pytorch = (_range([_number(row[f"faster than {peer}"]) for row in in_place]) for peer in _PEERS)
+    best = min(number(row["ns per DOF"]) for row in in_place)
+    newton, pytorch = (_range([number(row[f"faster than {peer}"]) for row in in_place]) for peer in _PEERS)
     title = f"In place: down to {best:.0f} ns per joint; Newton takes {newton} ×, PyTorch {pytorch} ×"
     figure.suptitle(title, x=0.012, ha="left")
     return figure
@@ -114,7 +89,7 @@ def stages() -> Any:
     figure, axis = plot("What each stage costs: 49 152 joints on one thread", 330)
     at = np.arange(len(rows))[::-1]
     own, newton, copying = (
-        np.array([_number(row[column]) for row in rows])
+        np.array([number(row[column]) for row in rows])
         for column in ("in a loop, median µs", "Newton µs", "copying µs")
     )
     axis.barh(at, newton, 0.62, facecolor="none", edgecolor=IDEAL, linewidth=1.2, label="Newton")
@@ -149,7 +124,7 @@ def pytorch() -> Any:
         for row in _table("networks")
         if row["who"] == _IN_PLACE
     ]
-    times = [_number(text) for _, text in found]
+    times = [number(text) for _, text in found]
     figure, axis = plot(f"Motors are {_range(times)} times faster than eager PyTorch", 400)
     at = np.arange(len(found))[::-1]
     axis.hlines(at, 1.0, times, color=REAL, linewidth=1.4)
@@ -168,15 +143,15 @@ def pytorch() -> Any:
 def derivatives() -> Any:
     """Draw how much longer a step takes with derivatives of the effort, and with the bounds of limits."""
     rows = _table("tangents")
-    times = {(row["chain"], row["what"]): _number(row["in a loop, median µs"]) for row in rows}
+    times = {(row["chain"], row["what"]): number(row["in a loop, median µs"]) for row in rows}
     names, (alone, *kinds) = (list(dict.fromkeys(row[column] for row in rows)) for column in ("chain", "what"))
     more = {key: 100 * (time / times[key[0], alone] - 1) for key, time in times.items() if key[1] != alone}
     low, high = min(more.values()), max(more.values())
     figure, axis = plot(f"Derivatives for implicit motors add {low:.0f} to {high:.0f} % to their step", 300)
-    for (number, (kind, colour)), (i, name) in itertools.product(
+    for (slot, (kind, colour)), (i, name) in itertools.product(
         enumerate(zip(kinds, (REAL, VIOLET), strict=True)), enumerate(names)
     ):
-        y, share = i + 0.19 * (2 * number - 1), more[name, kind]
+        y, share = i + 0.19 * (2 * slot - 1), more[name, kind]
         axis.barh(y, share, 0.36, color=colour, label=kind if i == 0 else None)
         text = f"{share:.0f} %  of {times[name, alone]:.0f} µs"
         axis.text(share + 1, y, text, va="center", fontsize=8, color=MUTED)
@@ -202,11 +177,11 @@ def robots() -> Any:
     beyond = {}
     for who, (label, colour) in lines.items():
         own = [row for row in rows if row["who"] == who]
-        x, y = (np.array([_number(row[column]) for row in own]) for column in ("robots", "best µs"))
+        x, y = (np.array([number(row[column]) for row in own]) for column in ("robots", "best µs"))
         style = "--" if "ctuon" not in who else "-"
         axis.loglog(x, y / x, "o", linestyle=style, markersize=4, color=colour, label=label)
         if who.startswith("Actuon"):
-            beyond[who.removeprefix("Actuon, ")] = (_number(own[0]["µs beyond mj_step, best"]), colour)
+            beyond[who.removeprefix("Actuon, ")] = (number(own[0]["µs beyond mj_step, best"]), colour)
     axis.set(xlabel="robots", ylabel="best time per robot and step [µs]", title="quadrupeds, two cores")
     axis.set_xticks([1, 64, 256, 1024], ["1", "64", "256", "1 024"])
     low, high = axis.get_ylim()
@@ -222,7 +197,7 @@ def robots() -> Any:
     alone.set(title="one robot", xlabel="beyond mj_step [µs]", xlim=(0, 1.3 * longest))
     alone.grid(visible=False, axis="y")
     many = [row for row in rows if row["who"] in ("Actuon, actuators", "Actuon, groups") and row["robots"] != "1"]
-    most = 100 * (max(_number(row["÷ rollout, best"]) for row in many) - 1)
+    most = 100 * (max(number(row["÷ rollout, best"]) for row in many) - 1)
     figure.suptitle(f"From 64 robots on, motors stay within {most:.0f} % of mujoco.rollout", x=0.012, ha="left")
     figure.legend(loc="outside lower center", ncols=3)
     return figure
@@ -234,11 +209,11 @@ def environments() -> Any:
     counts = {"256": REAL, "1 024": VIOLET}
     names = list(dict.fromkeys(row["motors"] for row in rows if row["motors"] != "MuJoCo's own servos"))
     figure, axis = plot("", 330)
-    for number, (count, colour) in enumerate(counts.items()):
-        more = [100 * (_number(row["÷ servos"]) - 1) for row in rows if row["robots"] == count][1:]
-        y = np.arange(len(names)) + 0.12 * (2 * number - 1)
+    for slot, (count, colour) in enumerate(counts.items()):
+        more = [100 * (number(row["÷ servos"]) - 1) for row in rows if row["robots"] == count][1:]
+        y = np.arange(len(names)) + 0.12 * (2 * slot - 1)
         axis.plot(more, y, "o", color=colour, markersize=6, label=f"{count} robots")
-    real = [100 * (_number(row["÷ servos"]) - 1) for row in rows if row["motors"] == "real motors"]
+    real = [100 * (number(row["÷ servos"]) - 1) for row in rows if row["motors"] == "real motors"]
     figure.suptitle(f"Real motors add {min(real):.0f} to {max(real):.0f} % to a training step", x=0.012, ha="left")
     axis.axvline(0.0, color=MUTED, linewidth=1.0)
     axis.set_yticks(range(len(names)), names, color=INK)
@@ -296,9 +271,9 @@ def accuracy() -> Any:
     return figure
 
 
-def _of_others(part: str, row: int, number: int = 0) -> float:
+def _of_others(part: str, row: int, place: int = 0) -> float:
     """Return an error by the README of the data [mrad]."""
-    return float(re.sub(r" \(.*?\)", "", REFERENCES[part][row][1]).split(", ")[number])
+    return float(re.sub(r" \(.*?\)", "", REFERENCES[part][row][1]).split(", ")[place])
 
 
 def models() -> Any:
@@ -414,9 +389,9 @@ def stability() -> Any:
     figure, axis = plot(f"Measured limits lie within {off:.0f} % of the prediction, at the worst pose", 380)
     axis.axvline(1.0, color=MUTED, linewidth=1.0)
     for row in rows:
-        for number, (column, colour) in enumerate(columns.items()):
+        for slot, (column, colour) in enumerate(columns.items()):
             is_worst = row["pose"] == "worst"
-            y = names.index(row["robot"]) + 0.16 * (number - 1.5)
+            y = names.index(row["robot"]) + 0.16 * (slot - 1.5)
             fill = colour if is_worst else "none"
             axis.plot(float(row[column]), y, "o", markeredgecolor=colour, markerfacecolor=fill, markersize=4.5)
     for column, colour in columns.items():
@@ -439,7 +414,7 @@ def implicit_errors() -> Any:
     figure, axes = plot("Implicit motors pay off for stiff gains, not for soft ones at 5 ms", 320, 1, 3, sharey=True)
     for axis, robot in zip(axes, robots, strict=True):
         own = [row for row in rows if row[""] == robot]
-        steps = [_number(row["dt"]) for row in own]
+        steps = [number(row["dt"]) for row in own]
         for mode, colour in modes.items():
             axis.loglog(steps, [float(row[mode]) for row in own], "o-", color=colour, label=mode.replace("`", ""))
         axis.set_title(robot.replace(", ", "\n"))
@@ -450,10 +425,6 @@ def implicit_errors() -> Any:
     axes[0].set_yticks([1, 10, 100], ["1", "10", "100"])
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
-
-
-_WALKS = ("learnt on", "walks with", "fell [%]")
-"""First columns of the table of walking robots; then come velocity error and power."""
 
 
 def walking() -> Any:
@@ -481,7 +452,7 @@ def _draw_walks(
     axis: Any, column: int, form: str, colours: str, ends: tuple[float, float], with_seeds: bool = False
 ) -> Any:
     """Draw a column of the table of walking robots as a heat map; returns the image."""
-    rows = _table_of_a_page(_WALKS)
+    rows = _rows("walking")
     learnt, walks = (list(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
     values = np.zeros((len(learnt), len(walks)))
     for row in rows:
@@ -505,15 +476,15 @@ def _draw_walks(
 
 def implicit_cost() -> Any:
     """Draw the CPU time of a step with explicit and with implicit motors."""
-    rows = _table_of_a_page(("", "`implicitfast`", "", "`discrete`", ""))[1:]
+    rows = _rows("implicit_costs")[1:]
     figure, axis = plot("", 300)
     more = []
-    for number, (name, first, colour) in enumerate((("implicitfast", 1, REAL), ("discrete", 3, IDEAL))):
+    for slot, (name, first, colour) in enumerate((("implicitfast", 1, REAL), ("discrete", 3, IDEAL))):
         for i, row in enumerate(rows):
             explicit, implicit = float(row[first]), float(row[first + 1])
             share = 100 * (implicit / explicit - 1)
             more.append(share)
-            y = i + 0.19 * (2 * number - 1)
+            y = i + 0.19 * (2 * slot - 1)
             axis.barh(y, share, 0.36, color=colour, label=name if i == 0 else None)
             axis.text(share + 0.4, y, f"{share:.0f} %  of {explicit:.0f} µs", va="center", fontsize=8, color=MUTED)
     figure.suptitle(f"Implicit motors cost {min(more):.0f} to {max(more):.0f} % of a step", x=0.012, ha="left")
@@ -527,14 +498,14 @@ def implicit_cost() -> Any:
 
 def mjlab_limits() -> Any:
     """Draw by how much implicit efforts pass a limit in mjlab."""
-    rows = _table_of_a_page(("", "dt", "constant limit", "envelope of a DC motor"))
+    rows = _rows("mjlab_excess")
     figure, axis = plot("In mjlab, implicit efforts pass a limit at long steps", 280)
     names, robot = [], ""
     for i, (who, dt, *values) in enumerate(rows):
         robot = who or robot
         names.append(f"{robot}: {dt}")
-        for number, (text, colour) in enumerate(zip(values, (REAL, IDEAL), strict=True)):
-            y, value = i + 0.19 * (2 * number - 1), _number(text)
+        for slot, (text, colour) in enumerate(zip(values, (REAL, IDEAL), strict=True)):
+            y, value = i + 0.19 * (2 * slot - 1), number(text)
             axis.barh(y, value, 0.36, color=colour)
             axis.text(value + 1, y, f"{value:.0f} %", va="center", fontsize=8, color=MUTED)
     for label, colour in (("constant limit", REAL), ("envelope of a DC motor", IDEAL)):
