@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one look of all pictures in the documentation: SVG on a light panel, which is the same file on every run."""
+"""Style of all pictures in the documentation: SVG on a light panel, the same bytes on every run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the pictures of the documentation: ``make figures`` writes them into ``docs/images``.
+"""Pictures of the documentation: ``make figures`` writes them into ``docs/images``.
 
 This module draws robots; MuJoCo does so without a screen, as in ``actuon run``. The other pictures are in `drawings`,
 `measured_figures` and `motor_figures`.
@@ -50,12 +50,12 @@ class Group:
 
 
 def at_home(model: Any) -> Film:
-    """A film of one frame: the model's first keyframe."""
+    """Return a film of one frame, the model's first keyframe."""
     return Film(model, 1, [0.0], [model.key_qpos[0].copy()])
 
 
 def on_picture(model: Any, points: np.ndarray, width: int = _WIDTH, height: int = _HEIGHT) -> np.ndarray:
-    """Where points in space [m], shape (K, 3), are on the picture of the model, in pixels, shape (K, 2)."""
+    """Return the pixels, shape (K, 2), of points in space [m], shape (K, 3), on the picture of a model."""
     camera = mujoco.MjvCamera()
     mujoco.mjv_defaultFreeCamera(model, camera)
     azimuth, elevation = np.radians([camera.azimuth, camera.elevation])
@@ -122,7 +122,7 @@ def draw_groups(axis: Any, model: Any, groups: list[Group], title: str) -> None:
 
 
 def of_yaml() -> tuple[Any, list[Group]]:
-    """The quadruped, and the entries of its YAML."""
+    """Return the quadruped, and the entries of its YAML."""
     model = mujoco.MjModel.from_xml_path(str(assets.quadruped_mjcf))
     names = [model.joint(i).name for i in range(model.njnt)]
     groups = []
@@ -135,7 +135,7 @@ def of_yaml() -> tuple[Any, list[Group]]:
 
 
 def of_example() -> tuple[Any, list[Group]]:
-    """The quadruped with an arm, and the groups of the example."""
+    """Return the quadruped with an arm, and the groups of the example."""
     example = runpy.run_path(str(EXAMPLE))
     model = example["quadruped_with_arm"]()
     model.stat.center[:], model.stat.extent = (0.1, 0.0, 0.58), 1.15

@@ -203,6 +203,55 @@ def robots() -> Any:
     return figure
 
 
+def arrays() -> Any:
+    """Draw the time of a step on new arrays, for one robot and for many."""
+    rows = _table("arrays")
+    counts = list(dict.fromkeys(row["robots × joints"] for row in rows))
+    looks = {"copy of the arrays": MUTED, "Actuon": REAL, "NumPy": GREEN, "Newton": IDEAL}
+    figure, axes = plot("", 300, 1, 2, sharey=True)
+    for axis, count in zip(axes, counts, strict=True):
+        for row in (row for row in rows if row["robots × joints"] == count):
+            is_double, time = row["dtype"] == "float64", number(row["in a loop, median µs"])
+            y = list(looks).index(row["who"]) + 0.19 * (2 * is_double - 1)
+            axis.barh(y, time, 0.36, color=looks[row["who"]], alpha=0.55 if is_double else 1.0)
+            axis.text(time, y, f" {time:.0f} µs, {row['dtype']}", va="center", fontsize=8, color=MUTED)
+        longest = max(number(row["in a loop, median µs"]) for row in rows if row["robots × joints"] == count)
+        axis.set(title=f"{count} joints", xlabel="median step in a loop [µs]", xlim=(0, 1.55 * longest))
+        axis.grid(visible=False, axis="y")
+    axes[0].set_yticks(range(len(looks)), list(looks), color=INK)
+    axes[0].invert_yaxis()
+    one, many = (
+        _range([number(row["than NumPy"]) for row in rows if (row["who"], row["robots × joints"]) == ("Actuon", count)])
+        for count in counts
+    )
+    title = f"Motors.step against NumPy: {one} × for one robot, {many} × for many"
+    figure.suptitle(title, x=0.012, ha="left")
+    return figure
+
+
+def one_robot() -> Any:
+    """Draw the time of a step of one robot: the engine's, and what Actuon adds."""
+    rows = _table("one_robot")
+    figure, axis = plot("", 360)
+    more = [number(row["beyond, µs"]) for row in rows]
+    for i, (row, own) in enumerate(zip(rows, more, strict=True)):
+        place = i + 0.5 * (i // 3)
+        captured = row["captured, µs"]
+        alone = number(captured if captured[0].isdigit() else row["engine's step, µs"])
+        axis.barh(place, alone, 0.74, color=TARGET, label="engine's step, captured if it can be" if i == 0 else None)
+        axis.barh(place, own, 0.74, left=alone, color=REAL, label="Actuon's step() beyond it" if i == 0 else None)
+        axis.text(alone + own + 0.6, place, f"{alone:.0f} + {own:.0f} µs", va="center", fontsize=8.5, color=MUTED)
+    places = [i + 0.5 * (i // 3) for i in range(len(rows))]
+    axis.set_yticks(places, [f"{row['engine']}: {row['drives']}" for row in rows], color=INK)
+    axis.invert_yaxis()
+    axis.set(xlabel="best step of one quadruped [µs]", xlim=(0, 72))
+    axis.grid(visible=False, axis="y")
+    title = f"One robot: Actuon takes {min(more):.0f} to {max(more):.0f} µs beyond the engine's step"
+    figure.suptitle(title, x=0.012, ha="left")
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
 def environments() -> Any:
     """Draw how much longer an environment's step takes than with MuJoCo's servos."""
     rows = _table("environments")
@@ -401,7 +450,7 @@ def stability() -> Any:
     axis.set_yticks(range(len(names)), names, color=INK)
     axis.invert_yaxis()
     axis.set(xlabel="measured ÷ predicted limit", xlim=(0.9, 1.72))
-    figure.legend(loc="outside lower center", ncols=6, columnspacing=1.2, handletextpad=0.3)
+    figure.legend(loc="outside lower center", ncols=6, columnspacing=0.8, handletextpad=0.1)
     point_out(axis, "against its stops at the start", (1.49, names.index("robotiq_2f85")), (1.38, 8.0), MUTED)
     return figure
 
@@ -596,6 +645,8 @@ MEASURED = {
     "performance_sizes": sizes,
     "performance_stages": stages,
     "performance_robots": robots,
+    "performance_arrays": arrays,
+    "performance_one_robot": one_robot,
     "performance_environments": environments,
     "performance_pytorch": pytorch,
     "performance_derivatives": derivatives,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well fits predict real logs and find parameters again: the studies of ``docs/measured/accuracy.md``."""
+"""Studies of ``docs/measured/accuracy.md``: prediction of real logs, and known parameters that fits must find."""

@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def run_part(name: str, place: Place, found: dict[str, Any]) -> None:
-    """Run one part, and put what it gives into ``found``; what is there stays where the part is not possible."""
+    """Run one part and put its result into ``found``; if it is not possible, the former result stays."""
     begin = time.monotonic()
     try:
         part = PARTS[name](place)

@@ -136,7 +136,7 @@ def _folded(title: str, lines: Iterator[str]) -> Iterator[str]:
 
 
 def _headline(name: str, row: Mapping[str, Any]) -> str:
-    """The error to compare with that of others."""
+    """Return the error to compare with that of others."""
     joints = row["held_out_joints_mrad"]
     if name == "xl330":
         groups = row["held_out_groups_mrad"]
@@ -167,7 +167,7 @@ def _data_set(name: str, part: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rows(part: Mapping[str, Any]) -> Iterator[str]:
-    """Models × held-out runs; with several joints, runs and joints × models, which fits the page."""
+    """Yield models × held-out runs; with several joints, runs and joints × models, which fits the page."""
     rows, groups = part["rows"], list(part["rows"][0]["held_out_groups_mrad"])
     joints = list(rows[0]["held_out_joints_mrad"])
     several = len(joints) > 1
@@ -233,7 +233,7 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _parameters(part: Mapping[str, Any]) -> Iterator[str]:
-    """Parameters × models: how many true values are inside their intervals, and errors."""
+    """Yield parameters × models: how many true values are inside their intervals, and errors."""
     names = list(part["models"])
     yield f"| parameter | {' | '.join(names)} |"
     yield f"|---|{'--:|' * len(names)}"
@@ -265,7 +265,7 @@ def _percent(share: float) -> str:
 
 
 def _spread(errors: Sequence[float]) -> str:
-    """Median and worst, and how many are far above the median."""
+    """Return the median and the worst error, and how many are far above the median."""
     median = sorted(errors)[len(errors) // 2]
     return f"{median:.2f} | {max(errors):.1f} | {sum(error > _FAR * median for error in errors)} of {len(errors)}"
 

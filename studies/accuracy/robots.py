@@ -18,11 +18,11 @@ _SO101 = ("pd_coulomb+limit", "m3+limit")
 _SHOWN, _RUNS, _TIMES = "elbow_flex", ("multisine", "prbs_excitation"), (20.0, 50.0)
 """Joint, motions and times [s] that the picture shows: a usual motion, and the one that is unlike the others."""
 _OPTIONS = SearchOptions(starts=1)
-"""One start in place of two: there are many fits."""
+"""One start instead of two: there are many fits."""
 
 
 def ak80_6(place: Place) -> dict[str, Any]:
-    """Windows of 0.5 s, without each trajectory in turn."""
+    """Fit windows of 0.5 s, without each trajectory in turn."""
     logs = place.logs("ak80_6/*.csv.gz")
     if not _AK80_6.is_file():
         raise NotPossible(f"{_AK80_6}, which describes the robot, is not there")
@@ -32,7 +32,7 @@ def ak80_6(place: Place) -> dict[str, Any]:
 
 
 def so101(place: Place) -> dict[str, Any]:
-    """Whole motions, without each of them in turn."""
+    """Fit whole motions, without each of them in turn."""
     plant = RobotPlant(place.data / "so101" / "so101_arm.xml", read_logs(place.logs("so101/logs/*.csv.gz")))
     found = compare_presets(plant, _SO101, _OPTIONS)
     picture = _held_out(place.images / "accuracy_so101.svg", plant, found)

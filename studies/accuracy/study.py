@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all studies do: compare models on runs that they were not fitted to, and say where that was."""
+"""Parts that all studies share: comparison of models on runs that they were not fitted to."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MILLI = 1e3
 
 
 class NotPossible(Exception):
-    """Why a study was not made, as a sentence."""
+    """Reason why a study cannot run, as a sentence."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a study finds its data and puts its pictures.
+    """Folders of a study's data and pictures.
 
     Args:
         data: Folder of the logs, one folder for each robot.
@@ -39,7 +39,7 @@ class Place:
     draws: int
 
     def logs(self, pattern: str) -> list[Path]:
-        """Files of the data, by a pattern such as ``"xl330/*.json.gz"``.
+        """Return files of the data, by a pattern such as ``"xl330/*.json.gz"``.
 
         Raises:
             NotPossible: There are none.
@@ -51,17 +51,17 @@ class Place:
 
 
 def say(text: str) -> None:
-    """Tell how far it is, on standard error."""
+    """Print progress on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def _begun(title: str) -> None:
-    """Tell which search begins; how it goes on is not of interest."""
+    """Print which search begins, without its progress."""
     say(f"    {title}")
 
 
 def models_of(plant: Plant, name: str) -> list[Model]:
-    """A preset for each joint of a plant."""
+    """Return a preset for each joint of a plant."""
     scales = zip(plant.scales(), plant.joints, strict=True)
     models = [build_model(name, JointFacts(own, plant.runs, joint)) for own, joint in scales]
     return [plant.adapt(joint, model) for joint, model in enumerate(models)]
@@ -69,7 +69,7 @@ def models_of(plant: Plant, name: str) -> list[Model]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Models on a plant, each with what it is made of."""
+    """Models that were compared on a plant."""
 
     models: list[list[Model]]
     compared: list[Compared]
@@ -77,11 +77,11 @@ class Comparison:
 
     @property
     def chosen(self) -> int:
-        """Which of them ``--select`` takes."""
+        """Index of the model that ``actuon fit select`` chooses."""
         return next(i for i, one in enumerate(self.compared) if one.chosen)
 
     def rows(self, joints: Sequence[str]) -> list[dict[str, Any]]:
-        """Numbers of each model, in mrad, as JSON can hold them."""
+        """Return the errors of each model in mrad, as JSON can hold them."""
         return [
             {
                 **one.as_dict(),
@@ -93,8 +93,7 @@ class Comparison:
 
 
 def compare_presets(plant: Plant, names: Sequence[str], options: SearchOptions | None = None) -> Comparison:
-    """Fit each preset without each group of runs, with the usual options where none are given, as ``actuon fit
-    --models`` does."""
+    """Fit each preset without each group of runs, as ``actuon fit select --models`` does."""
     models = sorted((models_of(plant, name) for name in names), key=lambda own: sum(len(m.parameters) for m in own))
     compared, seconds = [], []
     for own in models:
@@ -108,5 +107,5 @@ def compare_presets(plant: Plant, names: Sequence[str], options: SearchOptions |
 
 
 def by_group(errors: np.ndarray, groups: Sequence[tuple[str, Sequence[int]]]) -> dict[str, float]:
-    """Means over runs and joints in mrad, by group, of errors of shape (R, J) [rad]."""
+    """Return means over runs and joints in mrad, by group, of errors of shape (R, J) [rad]."""
     return {name: float(MILLI * errors[list(runs)].mean()) for name, runs in groups}

@@ -30,7 +30,7 @@ _COUNT = 2.0 * np.pi / 4096
 _RUNS = 3
 _SECONDS = 6.0
 _LET_GO = 4.0
-"""When a run is let go [s]: without that, damping of the motor and of the joint look the same."""
+"""Time at which the motor is switched off [s]; without that, its damping and the joint's cannot be told apart."""
 _DRAWN = {
     "controller.kp": (1.5, 4.0),
     "controller.kd": (0.03, 0.08),
@@ -41,14 +41,14 @@ _DRAWN = {
     "friction.viscous": (0.002, 0.02),
     "friction.load_motor": (0.05, 0.3),
 }
-"""From where parameters are drawn, evenly, in SI units."""
+"""Ranges from which parameters are drawn, evenly, in SI units."""
 _FIRST_SEED = 1000
-"""Of the draws: the method was worked out on others."""
+"""Seed of the draws; the method was developed on others."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is drawn and recorded.
+    """Parameters to draw and runs to record.
 
     Args:
         title: What to call it.
@@ -110,7 +110,7 @@ def find_again(case: Case, seed: int) -> tuple[float, dict[str, tuple[float, flo
 
 
 def _commanded(rng: np.random.Generator, number: int, is_let_go: bool) -> Log:
-    """A run of a pendulum of 0.5 kg at 0.1 m: waves and steps, at uneven times, from rest."""
+    """Return a run of a pendulum of 0.5 kg at 0.1 m: waves and steps, at uneven times, from rest."""
     at = np.cumsum(rng.uniform(0.003, 0.006, int(_SECONDS / 0.0045)))
     waves = sum(rng.uniform(0.2, 0.6) * np.sin(w * at + rng.uniform(0.0, 6.0)) for w in (1.5, 4.0, 9.0))
     steps = np.repeat(rng.uniform(-0.8, 0.8, 8), -(-len(at) // 8))[: len(at)]
@@ -125,7 +125,7 @@ def _model(name: str, logs: list[Log]) -> Model:
 
 
 def _made(rng: np.random.Generator, logs: list[Log], model: Model, values: np.ndarray, dt: float) -> list[Log]:
-    """The runs as a joint with these values moves, as its encoder shows them."""
+    """Return the runs as the encoder of a joint with these values shows them."""
     still = [_with_position(log, np.zeros(len(log))) for log in logs]
     plant = KnownLoadPlant(still, dt=dt)
     paths = plant.residuals(plant.trials([model], [values[None]]))

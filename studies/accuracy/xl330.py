@@ -20,7 +20,7 @@ SHOWN = "kp 200"
 
 
 def study(place: Place) -> dict[str, Any]:
-    """Published parameters as they are, then all models of ``--select``, without each gain in turn."""
+    """Judge published parameters, then fit the models of ``actuon fit select`` without each gain in turn."""
     plant = KnownLoadPlant(read_logs(place.logs("xl330/*.json.gz")))
     found = compare_presets(plant, SELECTED["servo"])
     best, one = found.models[found.chosen], found.compared[found.chosen]
@@ -34,7 +34,7 @@ def study(place: Place) -> dict[str, Any]:
 
 
 def _published(place: Place, plant: KnownLoadPlant) -> list[dict[str, Any]]:
-    """Errors of the parameters that the source publishes for this kind of motor."""
+    """Return errors of the parameters that the source publishes for this kind of motor."""
     servo = build_model("servo_m1", JointFacts(plant.scales()[0], plant.runs, plant.joints[0]))
     kp, voltage = (value_at(servo.actuator, f"controller.{name}") for name in ("kp", "bus_voltage"))
     rows = []
