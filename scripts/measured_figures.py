@@ -416,7 +416,7 @@ def synthetic() -> Any:
             )
             inside, count = inside + is_in.sum(), count + len(is_in)
         shares.append(100 * inside / count)
-        kind = name.replace("`", "").replace("never let go", "never switched off")
+        kind = name.replace("`", "")
         axis.set_title(f"{kind}: {shares[-1]:.0f} % within their interval")
         axis.set(ylim=(-9.5, 13.5), ylabel="error ÷ σ")
         axis.set_yticks([-8, 0, 8])

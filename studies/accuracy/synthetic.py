@@ -67,7 +67,7 @@ CASES = (
     Case("`pd_coulomb`", "pd_coulomb"),
     Case("`m3`", "m3"),
     Case("`pd_coulomb`, logs at a quarter of the step", "pd_coulomb", finer=4),
-    Case("`pd_coulomb`, never let go", "pd_coulomb", is_let_go=False),
+    Case("`pd_coulomb`, never switched off", "pd_coulomb", is_let_go=False),
 )
 
 
