@@ -6,17 +6,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import mujoco
 import numpy as np
 
 import actuon
+from actuon.charts import to_matplotlib
 from actuon.fit import JointLog, KnownLoadPlant, Log, SearchOptions, fit_logs
 from actuon.lab import LogUniform, Uniform
+from actuon.plot.inputs import read_inputs
+from actuon.plot.kinds import PlotConditions
+from actuon.plot.pictures import actuator_grids
 from actuon.sim.mujoco import mute_mujoco_warnings
 
-from .figure_style import GREEN, GREY, IDEAL, INK, LIMIT, MUTED, REAL, TARGET, VIOLET, plot, point_out, write
+from .figure_style import GREEN, GREY, IDEAL, INK, LIMIT, MUTED, REAL, TARGET, VIOLET, plot, point_out, size_of, write
 
 _INPUTS = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_load", "joint_f")
 _GRAVITY = 9.81
@@ -475,6 +480,16 @@ def delays() -> Any:
     return figure
 
 
+# The command ---------------------------------------------------------------------------------------------------------
+
+
+def plot_envelope() -> Any:
+    """Draw what ``actuon plot`` draws of a motor with a gear, as wide as a page."""
+    figure = to_matplotlib(*actuator_grids(read_inputs([Path("ak80-9")]), ["envelope"], PlotConditions()))
+    figure.set_size_inches(size_of(290))
+    return figure
+
+
 # Fits ----------------------------------------------------------------------------------------------------------------
 
 
@@ -855,6 +870,7 @@ MOTORS = {
     "disturbances": disturbances,
     "sensors": sensors,
     "delays": delays,
+    "plot_envelope": plot_envelope,
     "record_motion": record_motion,
     "fit": fit,
     "error_over_dt": error_over_dt,
