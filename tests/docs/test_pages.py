@@ -239,6 +239,7 @@ def test_measured_tables_and_figures_are_those_that_were_kept():
     for page in pages():
         text = page.read_text()
         assert with_measured(text) == text, f"{page.name}; run: python -m scripts.measured"
+        assert "\n<!-- figure: " not in text, f"{page.name}: a line that begins with a figure ends its paragraph"
         shown += text.count("<!-- figure: ") + text.count("<!-- table: ")
     assert shown > 20
 
