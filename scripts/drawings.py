@@ -182,7 +182,7 @@ def datasheet() -> Any:
     )
     (stage,) = sheet.stages()
     assert isinstance(stage, actuon.DCMotorClampingConfig)
-    figure, axis = plot("From the values of a data sheet to parameters", 360)
+    figure, axis = plot("Values of a data sheet, and the parameters that they become", 360)
     no_load, kink = stage.velocity_limit, stage.velocity_limit * (1 - stage.max_motor_effort / stage.saturation_effort)
     speeds = np.linspace(0.0, no_load, 200)
     most = envelope(_motor(stage), speeds).most

@@ -363,7 +363,12 @@ def by_motion() -> Any:
     """Draw errors of robots by the run that was held out, and by joint."""
     studies = _studies()
     figure, axes = plot(
-        "Hard are what a fit has not seen (prbs), and the gripper", 400, 2, 2, width_ratios=(6, 6), height_ratios=(2, 1)
+        "Hardest: a motion unlike the others (prbs), and the gripper",
+        400,
+        2,
+        2,
+        width_ratios=(6, 6),
+        height_ratios=(2, 1),
     )
     for row, (name, robot) in zip(axes, {"so101": "SO-101", "ak80_6": "AK80-6"}.items(), strict=True):
         for axis, kind, what in zip(
@@ -536,7 +541,7 @@ def implicit_cost() -> Any:
             y = i + 0.19 * (2 * slot - 1)
             axis.barh(y, share, 0.36, color=colour, label=name if i == 0 else None)
             axis.text(share + 0.4, y, f"{share:.0f} %  of {explicit:.0f} µs", va="center", fontsize=8, color=MUTED)
-    figure.suptitle(f"Implicit motors cost {min(more):.0f} to {max(more):.0f} % of a step", x=0.012, ha="left")
+    figure.suptitle(f"Implicit motors add {min(more):.0f} to {max(more):.0f} % to a step", x=0.012, ha="left")
     axis.set_yticks(range(len(rows)), [row[0].removesuffix(" robot") for row in rows], color=INK)
     axis.invert_yaxis()
     axis.set(xlabel="longer than explicit motors with the same integrator [%]", ylabel="number of robots", xlim=(0, 47))
@@ -548,7 +553,7 @@ def implicit_cost() -> Any:
 def mjlab_limits() -> Any:
     """Draw by how much implicit efforts pass a limit in mjlab."""
     rows = _rows("mjlab_excess")
-    figure, axis = plot("In mjlab, implicit efforts pass a limit at long steps", 280)
+    figure, axis = plot("In mjlab, implicit efforts exceed a limit at long steps", 280)
     names, robot = [], ""
     for i, (who, dt, *values) in enumerate(rows):
         robot = who or robot

@@ -392,7 +392,7 @@ def elastic() -> Any:
     push = actuon.PDControlConfig(kp=0.0, kd=0.0)
     spring = actuon.SeriesElasticTransmissionConfig(stiffness=300.0, motor_inertia=0.02, damping=1.0)
     gap = actuon.BacklashTransmissionConfig(gap=0.02, stiffness=5000.0, motor_inertia=0.02, damping=5.0)
-    figure, axis = plot("A spring swings around the motor's effort, a gap holds it back and hits", 330)
+    figure, axis = plot("A spring overshoots the motor's effort; backlash delays it and hits", 330)
     time = _times(0.25, dt)
     axis.plot([0.0, 0.25], [effort, effort], color=IDEAL)
     for stage, colour in ((spring, REAL), (gap, VIOLET)):
@@ -465,7 +465,7 @@ def delays() -> Any:
     }
     time = _times(0.5, dt)
     commands = np.where(time > 0.349, 0.2, 0.5 - 0.5 * np.cos(np.pi * np.clip(time - 0.05, 0.0, 0.2) / 0.2))
-    figure, axes = plot("Four ways for a command to be late", 420, 2, 2, sharex=True, sharey=True)
+    figure, axes = plot("Four kinds of delay", 420, 2, 2, sharex=True, sharey=True)
     for axis, (name, stage) in zip(axes.flat, kinds.items(), strict=True):
         joint = _Joint(_actuator(stage, actuon.PDControlConfig(kp=1.0, kd=0.0)), dt)
         late = [joint.step(command) for command in commands]
@@ -523,7 +523,7 @@ def record_motion() -> Any:
             holding.actuator.controller.kd.zero_()
         position.append(holding.position)
         holding.step(target)
-    figure, axis = plot("A motion from which a fit can tell the parameters apart", 340)
+    figure, axis = plot("A motion that separates the parameters", 340)
     axis.plot(time[~is_off][::2], command[~is_off][::2], color=TARGET, linewidth=1.2, label="command")
     axis.plot(time[::2], position[::2], color=REAL, linewidth=1.4, label="position")
     for number, (start, end, text) in enumerate(parts):
@@ -813,7 +813,7 @@ def armature_or_implicit() -> Any:
 
 def feedforward() -> Any:
     """Draw the elbow of the arm with and without feedforward of gravity."""
-    figure, (above, below) = plot("Feedforward of gravity takes most of the error away", 400, 2, 1, sharex=True)
+    figure, (above, below) = plot("Gravity feedforward removes most of the error", 400, 2, 1, sharex=True)
     motors = [(_limited(200.0, 30.0, 87.0), f"joint{i}") for i in (1, 2, 3, 4)]
     motors += [(_limited(50.0, 8.0, 12.0), f"joint{i}") for i in (5, 6, 7)]
     for is_helped, colour in ((False, IDEAL), (True, REAL)):
