@@ -224,7 +224,7 @@ def test_states(rng):
         actuator.step(sim, sim, {}, state, dt=0.01)
     with refused("cannot assign a ring"):
         state.assign(Values.random("pid-dc_max-late", 9, rng).actuator().state())
-    with refused("got a state of 1 stages; must be one of 4"):
+    with refused("got a state of 1 stages; must have 4"):
         state.assign(Values.random("pid-free-now", N, rng).actuator().state())
 
 

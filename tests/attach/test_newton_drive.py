@@ -406,10 +406,10 @@ def test_what_cannot_be_is_refused(rng):
     foreign = in_newton(CONFIGS["motor"]).state()
     with pytest.raises(actuon.StateError, match="got a state of another drive"):
         actuator.step(sim, sim, foreign, foreign, DT)
-    with pytest.raises(actuon.StructureError, match="gradients do not go through it"), wp.Tape():
+    with pytest.raises(actuon.StructureError, match="cannot be differentiated"), wp.Tape():
         actuator.step(sim, sim, actuator.state(), actuator.state(), DT)
     differentiable = in_newton(CONFIGS["motor"], requires_grad=True)
-    with pytest.raises(actuon.StructureError, match="gradients do not go through it"):
+    with pytest.raises(actuon.StructureError, match="cannot be differentiated"):
         differentiable.step(sim, sim, differentiable.state(), differentiable.state(), DT)
     short = simulation(random_signals(N - 1, rng), np.zeros(N, np.float32))
     with pytest.raises(actuon.ArrayError, match=r"sim_state\.joint_q: has 36 entries"):

@@ -240,14 +240,14 @@ def test_chains_without_slopes_say_why():
     coupled = actuon.TransmissionCoupled([[1.0, 1.0], [1.0, -1.0]], [0, 1])
     actuator = actuon.Actuator([0, 1], actuon.ControllerPD(1.0, 1.0), transmission=coupled)
     assert "TransmissionCoupled brings its own kernels" in actuator.slope_obstacle()
-    with pytest.raises(actuon.StructureError, match="has no slopes: TransmissionCoupled brings"):
+    with pytest.raises(actuon.StructureError, match="has no derivatives: TransmissionCoupled brings"):
         actuon.Actuator(
             [0, 1], actuon.ControllerPD(1.0, 1.0), transmission=coupled, control_tangent_attrs={"effort_slope_q": "a"}
         )
     taped = actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), requires_grad=True)
     assert "requires_grad=True" in taped.slope_obstacle()
     assert "fused=False" in actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), fused=False).slope_obstacle()
-    with pytest.raises(actuon.StructureError, match="has no slopes: its stages are launched one by one"):
+    with pytest.raises(actuon.StructureError, match="has no derivatives: its stages are launched one by one"):
         actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), fused=False, control_tangent_attrs={"effort_slope_q": "a"})
     assert actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0)).slope_obstacle() == ""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Actuator`: composes a chain of stages for N DOFs and runs it, fused where every component has a law."""
+"""`Actuator`: runs a chain of stages for N DOFs, as one kernel if every component has a law."""
 
 from __future__ import annotations
 
@@ -51,49 +51,49 @@ _Part = TypeVar("_Part", bound=Component)
 class Actuator:
     """Sensors → delay → controller → transmission → clamping → effects, for N DOFs at once.
 
-    Where every component has a law, a step is one kernel launch. The effort is *added* to the output array: the caller
-    zeroes it first, and several actuators may write to the same one.
+    A step is one kernel launch if every component has a law. `step` *adds* the effort to the output array: zero it
+    first. Several actuators may write to the same array.
 
     Args:
         indices: DOF indices into velocities, velocity targets, feedforward and output, shape (N,).
-        controller: Turns commands into efforts. Here and below, a config is enough where all DOFs have the same values.
+        controller: Turns commands into efforts. Each stage is a component, or a config if all DOFs have equal values.
         delay: Delay of the commands.
-        clamping: What limits the effort, in this order.
-        pos_indices: Indices into positions, shape (N,). Default: ``indices``. They differ where a floating base or a
+        clamping: Limits of the effort, in order.
+        pos_indices: Indices into positions, shape (N,). Default: ``indices``. They differ if a floating base or a
             ball joint has more coordinates than velocities.
         target_pos_indices: Indices into target positions, shape (N,). Default: ``pos_indices``.
-        effort_indices: Indices into the outputs, shape (N,). Default: ``indices``. Entries that repeat add up.
+        effort_indices: Indices into the outputs, shape (N,). Default: ``indices``. Efforts at repeated indices add up.
         state_pos_attr: Name of the positions in the simulation's state.
         state_vel_attr: Name of the velocities in the simulation's state.
         control_target_pos_attr: Name of the target positions in the simulation's control.
         control_target_vel_attr: Name of the target velocities in the simulation's control.
         control_feedforward_attr: Name of the feedforward efforts in the simulation's control. None means no
-            feedforward; so does an array that is None, and the default name where it is absent.
+            feedforward. The array may be None; an array of the default name may be absent.
         control_output_attr: Name of the efforts in the simulation's control.
-        control_computed_output_attr: Name of an array in the simulation's control that the effort before clamping is
-            added to.
+        control_computed_output_attr: Name of an array in the simulation's control to which `step` adds the requested
+            effort, before clamping.
         requires_grad: Let a `wp.Tape` differentiate through steps.
-        accumulate: Add the effort to the outputs. False writes over what is there, which the caller need not zero then;
-            no two entries of ``effort_indices`` may be the same.
-        transmission: What stands between motor and joint: stages after it work on the motor's side.
-        effects: Losses and lags between motor and joint, in this order, after the clamps.
-        sensors: What the controller sees of position and velocity, in this order.
-        stages: All stages in another order than the usual one, instead of the arguments by kind.
-        control_signal_attrs: Names of arrays in the simulation's control that signals of stages are written to, by the
-            name of the signal; at ``effort_indices``. Or a function from the name of each signal to that of its array.
-            ``"limited_by"`` gets the position of the last stage that limited the effort, or -1.
-        control_tangent_attrs: The same for what takes time, and is made only here: ``"effort_slope_q"`` and
-            ``"effort_slope_qd"``, the derivatives of the effort by position and velocity of the joint, and
-            ``"effort_min"`` and ``"effort_max"``, what the limits would let through.
-        drive: What Newton calls the controller: the same as ``controller``.
-        control_every: The controller runs at every k-th step, the first after a reset included, with k times ``dt``;
-            what it gives is held in between. All other stages run at every step.
-        in_engine: An engine solves dry friction: friction stages leave the effort as it is, and offer ``dry_friction``
-            and ``viscous_friction`` for the engine.
-        robot_dofs: DOFs of one robot, which are next to each other in ``indices``. All that is remembered of a robot is
-            then one block of memory, and `c_call` steps a robot alone. Arrays of states have the shape (robots, DOFs).
-        fused: Run the chain as one kernel where every component has a law. False launches the stages one by one: the
-            same results, slower; for comparing and debugging. There is no tangent then.
+        accumulate: Add the effort to the outputs. False overwrites them: they need no zeroing, and
+            ``effort_indices`` must not repeat.
+        transmission: Gear, linkage or spring between motor and joint. Later stages work on the motor side.
+        effects: Losses and lags between motor and joint, in order, after the limits.
+        sensors: Sensors between joint and controller, in order.
+        stages: All stages in any other order, instead of the arguments by kind.
+        control_signal_attrs: Names of arrays in the simulation's control for the signals of stages, by signal, or a
+            function that returns the array's name for a signal. They are written at ``effort_indices``.
+            ``"limited_by"`` is the position of the last stage that limited the effort, or -1.
+        control_tangent_attrs: Like ``control_signal_attrs``, for signals that cost time and are computed only if
+            named: ``"effort_slope_q"`` and ``"effort_slope_qd"``, the derivatives of the effort by joint position and
+            velocity, and ``"effort_min"`` and ``"effort_max"``, the bounds that the limits allow.
+        drive: Alias of ``controller``, by its name in Newton.
+        control_every: Run the controller at every k-th step, first after a reset, with a time step of k·``dt``. Its
+            effort is held in between. All other stages run at every step.
+        in_engine: The engine solves dry friction: friction stages pass the effort on unchanged and offer
+            ``dry_friction`` and ``viscous_friction`` to the engine.
+        robot_dofs: DOFs of one robot, adjacent in ``indices``. The state of each robot is then one block of memory,
+            arrays of states have shape (robots, DOFs), and `c_call` can step a single robot.
+        fused: Run the chain as one kernel if every component has a law. False launches the stages one by one, for
+            comparison and debugging: slower, identical results, no ``control_tangent_attrs``.
 
     Examples:
         >>> actuator = actuon.Actuator(range(2), actuon.ControllerPD(kp=[40.0, 20.0], kd=1.0))
@@ -137,12 +137,12 @@ class Actuator:
         fused: bool = True,
     ):
         if drive is not None and controller is not None:
-            raise StructureError("drive: got controller too, which means the same; give one of them")
+            raise StructureError("drive is an alias of controller; pass only one of them")
         self.accumulate = bool(accumulate)
         self.indices = index_array(indices, "indices", None)
         self.device = self.indices.device
         if self.device.is_capturing:
-            raise StructureError("an actuator cannot be built while a graph is being captured; build it first")
+            raise StructureError("an actuator cannot be built during graph capture; build it before")
         self.num_actuators = n = self.indices.shape[0]
         self.pos_indices = self._indices("pos_indices", pos_indices, self.indices)
         self.target_pos_indices = self._indices("target_pos_indices", target_pos_indices, self.pos_indices)
@@ -165,10 +165,10 @@ class Actuator:
         for component in given:
             component.check_fits(n)
         self._stages = self._bound(given, bool(in_engine))
-        """Copies of what was given, which stays as it is."""
+        """Copies of the components that were passed, which stay unchanged."""
         self._check_stages()
         held = held_controller(self._stages, self._control_every)
-        self._custom_inputs: dict[str, str | None] = {}  # and who cannot do without, where there is one
+        self._custom_inputs: dict[str, str | None] = {}  # and the name of a component that requires it, if any
         for component in self._stages:
             for name in component.stage().custom_inputs:
                 asking = None if name in component.OPTIONAL_INPUTS else type(component).__name__
@@ -184,7 +184,7 @@ class Actuator:
         self._fused = bool(fused) and all(component.is_fused() for component in self._stages)
         why_not = self.slope_obstacle()
         if control_tangent_attrs and why_not:
-            raise StructureError(f"control_tangent_attrs: the chain has no slopes: {why_not}")
+            raise StructureError(f"control_tangent_attrs: the effort has no derivatives: {why_not}")
         if callable(control_signal_attrs):
             asked = (signal for signal in self._offered() if signal not in TANGENT)
             control_signal_attrs = {signal: control_signal_attrs(signal) for signal in asked}
@@ -213,7 +213,7 @@ class Actuator:
         stages = [(type(component).__name__, component.stage()) for component in self._stages]
         check_stages(stages, SIGNALS)
         if not any("effort" in stage.signals for _, stage in stages):
-            raise StructureError("the chain has no controller: no stage makes an effort")
+            raise StructureError("the actuator has no controller; add one, e.g. actuon.ControllerPD(kp=40.0, kd=1.0)")
         check_limits_first(self._stages)
 
     def _check_names(self) -> None:
@@ -222,7 +222,7 @@ class Actuator:
                 raise StructureError(f"got {name!r} as the name of an array; must be a string")
         if self.control_computed_output_attr == self.control_output_attr:
             raise ParameterError(
-                f"control_computed_output_attr: got '{self.control_output_attr}', which is the output; "
+                f"control_computed_output_attr: got '{self.control_output_attr}', which is control_output_attr; "
                 "name another array"
             )
         for signal in self.control_signal_attrs:
@@ -233,15 +233,15 @@ class Actuator:
                 )
 
     def _wired(self, held: int | None) -> Wiring:
-        """Return the chain with the arrays that it is wired to."""
+        """Return the chain with the simulation arrays that it reads and writes."""
         through = {"pos": self.pos_indices, "vel": self.indices, "target_pos": self.target_pos_indices}
         layouts = {name: IndexLayout.of(indices) for name, indices in through.items()}
         layouts["target_vel"] = layouts["vel"]
         layouts["effort"] = IndexLayout.of(self.effort_indices)
         if layouts["effort"].repeats and not self.accumulate:
-            raise ParameterError("effort_indices: some repeat; with accumulate=False each output must be written once")
+            raise ParameterError("effort_indices: some repeat; with accumulate=False each index must be unique")
         if layouts["effort"].repeats and self.control_signal_attrs:
-            raise ParameterError("effort_indices: some repeat; a signal needs its own entry for each DOF")
+            raise ParameterError("effort_indices: some repeat; with control_signal_attrs each index must be unique")
         names = {
             "q": f"sim_state.{self.state_pos_attr}",
             "qd": f"sim_state.{self.state_vel_attr}",
@@ -270,7 +270,7 @@ class Actuator:
 
     @property
     def stages(self) -> tuple[Component, ...]:
-        """Components, in the order in which they act. Their parameters can be changed, the components not."""
+        """Components, in the order in which they act. Their parameters can be changed; the list cannot."""
         return self._stages
 
     @property
@@ -278,7 +278,7 @@ class Actuator:
         """Controller, which turns commands into efforts."""
         controllers = self._of_kind(AnyController)
         if not controllers:
-            raise StructureError("the chain has no controller; see actuator.stages")
+            raise StructureError("the actuator has no controller; its stages are in actuator.stages")
         return controllers[0]
 
     @property
@@ -317,7 +317,7 @@ class Actuator:
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Signals that stages offer beside the effort, such as a motor's current, in their order."""
+        """Signals that stages offer in addition to the effort, such as a motor's current, in their order."""
         stages = [component.stage() for component in self._stages]
         closing = [stage.closing.returns if stage.closing is not None else () for stage in stages]
         names = (name for stage, late in zip(stages, closing, strict=True) for name in (*stage.outputs, *late))
@@ -325,45 +325,44 @@ class Actuator:
 
     @property
     def control_every(self) -> int:
-        """Number of steps between two runs of the controller."""
+        """Number of steps from one run of the controller to the next."""
         return self._control_every
 
     def _offered(self) -> tuple[str, ...]:
-        """Return the signals that a step can write: those of stages, ``limited_by``, and the effort's tangent."""
+        """Return the signals that a step can write: those of stages, ``limited_by``, and the effort's derivatives."""
         limited_by = [LIMITED_BY for component in self._stages if component.stage().limits][:1]
         return (*self.signals, *limited_by, *(() if self.slope_obstacle() else TANGENT))
 
     def slope_obstacle(self) -> str:
-        """Return why the effort has no slopes; empty where it has."""
+        """Return why the effort has no derivatives; empty if it has."""
         why_not = slope_obstacle(self._stages, self.requires_grad)
         return why_not or ("" if self._fused else "its stages are launched one by one (fused=False)")
 
     @property
     def custom_inputs(self) -> tuple[str, ...]:
-        """Names of arrays in the simulation's control that stages read beside targets and feedforward."""
+        """Names of arrays in the simulation's control that stages read in addition to targets and feedforward."""
         return tuple(self._custom_inputs)
 
     State = ActuatorState
     _response: Response | None = None
-    """Response of steps that are given none."""
+    """Response of steps without the argument ``response``."""
 
     def is_stateful(self) -> bool:
-        """Return whether the chain remembers anything between two steps."""
+        """Return whether the actuator has memory, such as a delay buffer or an integral."""
         return self._stateful
 
     def is_graphable(self) -> bool:
         """Return whether steps can be captured in a graph."""
         held = self._wiring.held
-        can_hold = held is None or self._stages[held].is_fused()  # otherwise the host looks at the clock of control
+        can_hold = held is None or self._stages[held].is_fused()  # otherwise the host reads the controller's clock
         return can_hold and all(component.is_graphable() for component in self._stages)
 
     def is_fused(self) -> bool:
-        """Return whether a step is one kernel launch. False where a component brings kernels of its own, or with
-        ``fused=False``."""
+        """Return whether a step is one kernel launch: not if a component brings its own kernels, or ``fused=False``."""
         return self._fused
 
     def state(self) -> ActuatorState | None:
-        """Return a new initial state, or None where the chain is stateless.
+        """Return a new initial state, or None if the actuator has no memory.
 
         Examples:
             >>> pd = actuon.ControllerPD(kp=40.0, kd=1.0)
@@ -382,7 +381,7 @@ class Actuator:
         return ActuatorState(self, memory, tuple(self._stage_state(i, c, memory) for i, c in enumerate(self._stages)))
 
     def _stage_state(self, position: int, component: Component, memory: Memory) -> Any:
-        """Return the state of one stage: views of ``memory``, or an object of its own; None where it has none."""
+        """Return the state of one stage: views of ``memory``, or a separate object; None if it has none."""
         if not component.is_stateful():
             return None
         if type(component).state is Component.state:
@@ -390,25 +389,31 @@ class Actuator:
         return component.state(self.num_actuators, self.device)
 
     def load_state(self, path: PathLike) -> ActuatorState | None:
-        """Return a state with what `State.save` wrote: steps from it go on bit for bit.
+        """Return the state in a file that `State.save` wrote. Steps from it continue bit for bit.
 
         Args:
-            path: A file that was written by a state of an actuator with the same stages and number of DOFs.
+            path: A file written by a state of an actuator with the same stages and number of DOFs.
 
         Raises:
-            StateError: The file cannot be read, or is that of another chain; says how they differ.
+            StateError: The file cannot be read, or belongs to another chain. The message names the difference.
+
+        Examples:
+            >>> delay = actuon.Delay(delay_steps=1, max_delay=1)
+            >>> actuator = actuon.Actuator([0], actuon.ControllerPD(kp=40.0, kd=1.0), delay)
+            >>> actuator.state().save("motor.npz")
+            >>> state = actuator.load_state("motor.npz")
         """
         state = self.state()
         if state is None:
-            raise StateError(f"'{path}': the chain is stateless, there is nothing to load")
+            raise StateError(f"'{path}': this actuator has no memory, so no state can be loaded")
         state.load(path)
         return state
 
     def check_dt(self, dt: float | None) -> None:
-        """Refuse a time step [s] that a stage cannot take, as `step` does before it changes anything.
+        """Check a time step [s], as `step` does before it changes anything.
 
         Raises:
-            StateError: Says which stage, and what it takes.
+            StateError: A stage does not allow it.
         """
         self._wiring.check_dt(dt)
 
@@ -427,22 +432,22 @@ class Actuator:
         Args:
             sim_state: Object or mapping with positions and velocities.
             sim_control: Object or mapping with targets, feedforward and outputs.
-            current_act_state: State before the step. Needed where `is_stateful`.
-            next_act_state: State after the step, written. May be ``current_act_state`` unless gradients are wanted.
-            dt: Time step [s]. Needed where a stage works over time, and for ``response``.
-            response: How joints respond to efforts: these are then computed at the velocities that the step ends
-                with, and not at those before it, so that stiff drives do not overshoot. An inverse inertia for each
-                DOF, shape (N,), or a matrix for each robot, shape (R, D, D), does for a `Response`.
+            current_act_state: State before the step. Required if `is_stateful`.
+            next_act_state: State after the step, written. May be ``current_act_state`` unless you need gradients.
+            dt: Time step [s]. Required if a stage uses it, and with ``response``.
+            response: Response of the joints to efforts. The step then computes efforts at the velocities after it, so
+                that stiff drives do not overshoot. Instead of a `Response`, pass an inverse inertia per DOF,
+                shape (N,), or a matrix per robot, shape (R, D, D).
 
         Raises:
-            ConvergenceError: With ``response``, these velocities were not found. The step was taken.
+            ConvergenceError: With ``response``, the velocities did not converge. The step was taken.
 
         Examples:
             >>> delay = actuon.Delay(delay_steps=1, max_delay=1)
             >>> actuator = actuon.Actuator([0], actuon.ControllerPD(kp=40.0, kd=1.0), delay)
             >>> names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
             >>> sim, state = {name: np.ones(1, np.float32) for name in names}, actuator.state()
-            >>> sim["joint_f"][:] = 0.0  # efforts are added
+            >>> sim["joint_f"][:] = 0.0  # step() adds to it
             >>> actuator.step(sim, sim, state, state, dt=0.005)
         """
         if self.num_actuators == 0:
@@ -458,24 +463,29 @@ class Actuator:
             self._implicit.step(given, current_act_state, next_act_state, dt, response)
 
     def set_effort_mode_implicit(self, response: Response | Array, options: None = None) -> None:
-        """Compute the efforts of all steps at the velocities that these end with, as `step` does with ``response``.
+        """Compute efforts at the velocities after each step, as `step` does with ``response``.
 
         Args:
-            response: As for `step`, which may be given another.
-            options: Argument of Newton; must be None: `Response` has ``max_iterations`` and ``tolerance``.
+            response: As for `step`, whose own argument takes precedence.
+            options: Argument of Newton; must be None. `Response` has ``max_iterations`` and ``tolerance``.
 
         Raises:
-            StructureError: The chain has no slopes, which implicit steps need.
+            StructureError: The effort has no derivatives, which implicit steps require.
+
+        Examples:
+            >>> actuator = actuon.Actuator([0], actuon.ControllerPD(kp=100.0, kd=10.0))
+            >>> actuator.set_effort_mode_implicit(np.array([1.0 / 8e-4]))
+            >>> actuator.set_effort_mode_explicit()
         """
         if options is not None:
             raise ParameterError(
-                f"options: got {type(options).__name__}; must be None: give max_iterations and tolerance to Response"
+                f"options: got {type(options).__name__}; must be None; pass max_iterations and tolerance to Response"
             )
-        _ = self._implicit  # refuses a chain without slopes
+        _ = self._implicit  # raises if the effort has no derivatives
         self._response = response if isinstance(response, Response) else Response(response)
 
     def set_effort_mode_explicit(self) -> None:
-        """Compute the efforts of steps at the velocities before them, unless a step is given a response."""
+        """Compute efforts at the velocities before each step, unless `step` gets a ``response``."""
         self._response = None
 
     def _given(self, sim_state: object, sim_control: object) -> tuple[Any, ...]:
@@ -497,17 +507,16 @@ class Actuator:
     def stepper(
         self, layouts: Mapping[str, IndexLayout], telemetry: tuple[str, ...] = (), *, keeps_rings: bool = True
     ) -> Stepper:
-        """Return another way to step this chain and its states.
+        """Return another stepper of this chain and its states, for arrays in another layout.
 
-        Its ``step`` takes positions, velocities, both targets, feedforward, `custom_inputs`, the effort, the effort
-        before clamping, and ``telemetry``, each an array or None, in this order. Each stepper needs following states of
-        its own.
+        Its ``step`` takes positions, velocities, both targets, feedforward, `custom_inputs`, the effort, the requested
+        effort, and ``telemetry``, each an array or None, in this order. Each stepper needs its own next states.
 
         Args:
-            layouts: How it accesses arrays, by name: ``pos``, ``vel``, ``target_pos``, ``target_vel``, ``effort``.
-                Those that are left out are this actuator's.
-            telemetry: Signals of stages, and of the tangent, that it writes.
-            keeps_rings: Whether rings of past signals get what is new.
+            layouts: Index layouts by name: ``pos``, ``vel``, ``target_pos``, ``target_vel``, ``effort``. Default:
+                those of this actuator.
+            telemetry: Signals of stages, and derivatives of the effort, that it writes.
+            keeps_rings: Write new signals into delay buffers.
         """
         wiring = dataclasses.replace(
             self._wiring,
@@ -521,23 +530,23 @@ class Actuator:
     def c_call(
         self, sim_state: object, sim_control: object, state: ActuatorState | None = None, dt: float | None = None
     ) -> CCall | None:
-        """Return the step of one robot as compiled code calls it, in place; needs ``robot_dofs``.
+        """Return the in-place step of one robot as a C function and its arguments. Requires ``robot_dofs``.
 
-        Its argument ``first`` is the number of the robot: copy the arguments, and write another number there. Numbers
-        that are written to parameters take effect; after one has got another array, or one that was left out a value,
-        ask again.
+        Its argument ``first`` is the number of the robot: copy the arguments, and write another number there. Values
+        written into parameter arrays take effect. Call this again after a parameter got another array, or an optional
+        parameter its first value.
 
         Args:
             sim_state: As for `step`.
             sim_control: As for `step`.
-            state: Before and after each step. Needed where `is_stateful`.
+            state: State before and after each step. Required if `is_stateful`.
             dt: Time step [s].
 
         Returns:
-            None where a step is not one kernel on the CPU.
+            None if a step is not one kernel on the CPU.
         """
         if self._robot_dofs is None:
-            raise StructureError("c_call: needs the DOFs of a robot; build the actuator with robot_dofs")
+            raise StructureError("c_call: requires robot_dofs; build the actuator with the number of DOFs of a robot")
         if self._stateful:
             self._check_state("state", state)
         stepper = self._stepper
@@ -550,7 +559,7 @@ class Actuator:
 
     @property
     def robot_dofs(self) -> int | None:
-        """DOFs of one robot, where robots are told apart."""
+        """DOFs of one robot; None if the actuator was built without ``robot_dofs``."""
         return self._robot_dofs
 
     @functools.cached_property
@@ -559,25 +568,25 @@ class Actuator:
 
     def _read_signal(self, sim_control: object, signal: str) -> Any:
         name = self.control_signal_attrs[signal]
-        if signal == LIMITED_BY:  # a function of names was asked for it too, whether or not its author knows it
+        if signal == LIMITED_BY:  # control_signal_attrs may be a function that names it without its author's intent
             return read_optional(sim_control, name)
         return read_array(sim_control, name, "sim_control")
 
     def kernel_source(self) -> str:
-        """Return the Python source of the kernel that a step with the controller launches. Only where `is_fused`."""
+        """Return the Python source of the kernel that a step launches. Requires `is_fused`."""
         if not self._fused:
             own = [type(component).__name__ for component in self._stages if not component.is_fused()]
             why = f"{own[0]} brings its own kernels" if own else "it was built with fused=False"
-            raise StructureError(f"the chain is not fused: {why}")
+            raise StructureError(f"the actuator is not fused: {why}")
         flavour = Flavour.GRAD if self.requires_grad else Flavour.BLOCK if self.device.is_cpu else Flavour.SCALAR
         return kernel_for(self._wiring.chain(flavour)).source
 
     def _check_state(self, name: str, state: ActuatorState | None) -> None:
         if state is None:
-            raise StateError(f"{name}: got None; the chain is stateful, make its states with actuator.state()")
+            raise StateError(f"{name}: got None; this actuator has memory: pass a state from actuator.state()")
         if getattr(state, "owner", None) is not self:
             got = "a state of another actuator" if isinstance(state, ActuatorState) else type(state).__name__
-            raise StateError(f"{name}: got {got}; make states with this actuator's state()")
+            raise StateError(f"{name}: got {got}; pass a state from this actuator's state()")
 
     def __repr__(self) -> str:
         parts = [f"Delay(≤ {c.buf_depth})" if isinstance(c, Delay) else type(c).__name__ for c in self._stages]
@@ -587,16 +596,18 @@ class Actuator:
 
 
 def held_controller(components: Sequence[Component], every: int) -> int | None:
-    """Return the position of the controller that runs at one of ``every`` steps; None where that is each step.
+    """Return the position of the controller that runs at one of ``every`` steps; None if it runs at each step.
 
     Raises:
-        StructureError: There is not one controller, or it works after the last stage too.
+        StructureError: The chain does not have exactly one controller, or that has a closing law.
     """
     if every == 1:
         return None
     found = [position for position, component in enumerate(components) if isinstance(component, Controller)]
     if len(found) != 1:
-        raise StructureError(f"control_every: got {every} for a chain with {len(found)} controllers; must have one")
+        raise StructureError(
+            f"control_every: got {every} for an actuator with {len(found)} controllers; must have exactly one"
+        )
     if components[found[0]].stage().closing is not None:
         name = type(components[found[0]]).__name__
         raise StructureError(f"control_every: got {every}, but {name} has a closing law, which runs at every step")

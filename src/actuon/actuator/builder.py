@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ActuatorBuilder`: many joints described one by one, run by as few actuators as possible."""
+"""`ActuatorBuilder`: describes joints one by one and builds as few actuators as possible."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class _Entry:
     """The parameters of each stage."""
 
     def group(self) -> Hashable:
-        """Return the key of joints that can share an actuator: the rate of the controller, classes in order, names of
-        parameters, and values of those that all DOFs share."""
+        """Return the key of joints that can share an actuator: control decimation, classes in order, names of
+        parameters, and values of shared parameters."""
         return self.control_every, *(
             (
                 cls,
@@ -50,15 +50,15 @@ class _Entry:
         )
 
     def where(self, mask: np.ndarray) -> _Entry:
-        """Return some of the copies."""
+        """Return the copies where ``mask`` is true."""
         return dataclasses.replace(self, indices={name: at[mask] for name, at in self.indices.items()})
 
 
 class ActuatorBuilder:
     """Collects joints with scalar parameters and builds actuators with array parameters.
 
-    Joints with the same component classes, in the same order, become one actuator, whatever their values. Having a
-    delay or not makes a difference; how long it is does not. A network file is read once, whoever uses it.
+    Joints with the same component classes, in the same order, become one actuator, whatever their values. Joints with
+    and without a delay become two; delays of different length do not. A network file is read once.
 
     Examples:
         >>> builder = actuon.ActuatorBuilder()
@@ -84,11 +84,11 @@ class ActuatorBuilder:
         target_pos_index: int | np.ndarray | None = None,
         effort_index: int | np.ndarray | None = None,
     ) -> None:
-        """Describe the actuator of one joint, or of the same joint of many robots.
+        """Add the actuator of one joint, or of the same joint in many robots.
 
         Args:
-            config: Its stages, each a config of numbers.
-            index: DOF index; or an array of them, one for each robot. So are the others.
+            config: Stages of the actuator, each a config of numbers.
+            index: DOF index, or an array with one for each robot. The other indices likewise.
             pos_index: Coordinate index. Default: ``index``.
             target_pos_index: Index of the target position. Default: ``pos_index``.
             effort_index: Index of the output. Default: ``index``.
@@ -108,7 +108,7 @@ class ActuatorBuilder:
         if not isinstance(config, ActuatorConfig):
             raise StructureError(f"{where}: got {type(config).__name__}; must be an ActuatorConfig")
         with located(where):
-            stages = configs_of(config.frozen_stages(), "a builder takes configs of numbers")
+            stages = configs_of(config.frozen_stages(), "a builder accepts configs of numbers")
             classes = tuple(class_of(part) for part in stages)
         self._entries.append(_Entry(indices, config.control_every, classes, tuple(part.arguments() for part in stages)))
 
@@ -124,29 +124,41 @@ class ActuatorBuilder:
         effort_index: int | np.ndarray | None = None,
         **controller_kwargs: object,
     ) -> None:
-        """Describe a chain of controller, clamps and delay by classes, as Newton's builder does.
+        """Add a chain of controller, clamps and delay by their classes, as Newton's builder does.
 
         Args:
             controller_class: Class of the controller.
-            index: As for `add`. So are the other indices.
+            index: DOF index, or an array of them, as for `add`. The other indices likewise.
             clamping: Clamps in order, each as a class and its scalar parameters.
-            delay_steps: Lag of the commands [steps]. None means no delay.
+            delay_steps: Delay of the commands [steps]. None means no delay.
             pos_index: Coordinate index. Default: ``index``.
             target_pos_index: Index of the target position. Default: ``pos_index``.
             effort_index: Index of the output. Default: ``index``.
-            controller_kwargs: Scalar parameters of the controller. What is left out gets the file default.
+            controller_kwargs: Scalar parameters of the controller. Default: those of files.
+
+        Examples:
+            >>> builder = actuon.ActuatorBuilder()
+            >>> limit = (actuon.ClampingMaxEffort, {"max_effort": 25.0})
+            >>> builder.add_actuator(actuon.ControllerPD, 0, clamping=[limit], kp=40.0, kd=1.0)
         """
         config = config_of_classes(_place(index), controller_class, clamping, delay_steps, controller_kwargs)
         places = {"pos_index": pos_index, "target_pos_index": target_pos_index, "effort_index": effort_index}
         self.add(config, index, **places)
 
     def replicate(self, count: int, dof_stride: int, coord_stride: int | None = None) -> None:
-        """Make ``count`` copies of everything described so far, the first in its place.
+        """Repeat all joints added so far for ``count`` robots.
 
         Args:
-            count: Number of copies, the first included.
-            dof_stride: DOFs from one copy to the next.
-            coord_stride: Coordinates from one copy to the next. Default: ``dof_stride``.
+            count: Number of robots, the first included.
+            dof_stride: DOFs from one robot to the next.
+            coord_stride: Coordinates from one robot to the next. Default: ``dof_stride``.
+
+        Examples:
+            >>> builder = actuon.ActuatorBuilder()
+            >>> builder.add(actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0)), index=6)
+            >>> builder.replicate(3, dof_stride=18)
+            >>> builder.finalize()[0].indices.numpy()
+            array([ 6, 24, 42], dtype=uint32)
         """
         count = _whole_number("replicate", "count", count)
         dof_stride = _whole_number("replicate", "dof_stride", dof_stride)
@@ -171,14 +183,13 @@ class ActuatorBuilder:
         robot_width: int | None = None,
         **options: Any,
     ) -> list[Actuator]:
-        """Build the actuators, in the order in which their first joints were described.
+        """Build the actuators, in the order in which their first joints were added.
 
         Args:
-            device: Where they run. Default: Warp's current device.
+            device: Device that runs them. Default: Warp's current device.
             requires_grad: Let a `wp.Tape` differentiate through steps.
-            robot_width: Efforts of one robot in the output: robots are then told apart, see ``robot_dofs`` of
-                `Actuator`, and those whose joints differ in structure have actuators of their own. Default: they are
-                not.
+            robot_width: Number of efforts of one robot in the output. With it, each actuator gets ``robot_dofs``, and
+                robots that differ in their stages get separate actuators.
             options: Further arguments of `Actuator`, such as ``control_computed_output_attr``.
         """
         groups: dict[Hashable, list[_Entry]] = {}
@@ -196,7 +207,7 @@ class ActuatorBuilder:
 
 
 def _by_robot(entries: list[_Entry], width: int) -> Iterator[tuple[int, list[_Entry]]]:
-    """Yield entries of robots that have the same joints among them, and how many these are."""
+    """Yield the number of DOFs of a robot and the entries, for each set of robots with the same joints."""
     at = np.sort(np.concatenate([entry.indices["effort_index"] for entry in entries]))
     robots, starts = np.unique(at // width, return_index=True)
     columns = np.split(at % width, starts[1:])
@@ -213,7 +224,7 @@ def _by_robot(entries: list[_Entry], width: int) -> Iterator[tuple[int, list[_En
 
 
 def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator:
-    """Make one actuator of a group, its DOFs in rising order so that a kernel reads memory in one direction."""
+    """Build one actuator of entries, with DOFs in rising order so that a kernel reads memory in one direction."""
     indices = {name: np.concatenate([entry.indices[name] for entry in entries]) for name in entries[0].indices}
     order = np.argsort(indices["index"], kind="stable")
     sizes = [entry.indices["index"].size for entry in entries]
@@ -228,7 +239,7 @@ def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator
                 dtype = np.int32 if name in declared and declared[name].integer else np.float32
                 numbers = np.array([entry.arguments[position][name] for entry in entries], dtype)
                 columns[name] = np.repeat(numbers, sizes)[order]
-                if name not in declared:  # a class of Newton's kind, which takes arrays on its device
+                if name not in declared:  # a class of Newton, which takes arrays on its device
                     columns[name] = wp.array(columns[name], device=device)
         stages.append(cls.with_values(columns))
     on_device = {name: wp.array(at[order].astype(np.uint32), device=device) for name, at in indices.items()}
@@ -250,7 +261,7 @@ def config_of_classes(
     delay_steps: int | None,
     controller_kwargs: Mapping[str, object],
 ) -> ActuatorConfig:
-    """Return the actuator of classes and their scalar parameters, as `ActuatorBuilder.add_actuator` takes them."""
+    """Return the config of the arguments of `ActuatorBuilder.add_actuator`."""
     controller = _config(where, ComponentKind.CONTROLLER, controller_class, controller_kwargs)
     clamps = []
     for pair in clamping or ():
@@ -271,7 +282,7 @@ def _config(where: str, kind: ComponentKind, cls: object, args: Mapping[str, obj
 
 
 def config_of_class(cls: type[Component], args: Mapping[str, object]) -> Config:
-    """Return the config of a component class with these scalar parameters; others get the file default."""
+    """Return the config of a component class with these scalar parameters. Others get the default of files."""
     values = cls.resolve_arguments(args)
     has_own = cls.config is not None and cls.config.component is cls
     return cls.config(**values) if has_own else ClassConfig(cls, values)  # type: ignore[misc]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ActuatorConfig`: the chain of one actuator as a list of stages, which files, builders, robots and tools exchange."""
+"""`ActuatorConfig`: the list of stages of one actuator, which files, builders, robots and tools exchange."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Part: TypeAlias = Config | Component | NewtonPart
 EXPLICIT = "explicit"
 """An effort from the state before the step."""
 IMPLICIT = "implicit"
-"""That effort and its slopes by position and velocity, for the engine's own solver."""
+"""That effort and its derivatives by position and velocity, for the engine's solver."""
 AUTO = "auto"
-"""Implicit if an explicit effort would come near the stability limit, otherwise explicit."""
+"""Implicit if an explicit effort would be near the stability limit, otherwise explicit."""
 
 EFFORT_MODE: Field[str] = Field(
     unit="1",
@@ -53,7 +53,7 @@ def checked_effort_mode(value: object, where: str = "effort_mode") -> str:
 
 
 def checked_control_every(value: object) -> int:
-    """Return ``value`` if it is a number of steps after which a controller can run again.
+    """Return ``value`` if it is a valid control decimation.
 
     Raises:
         ParameterError: It is not.
@@ -64,11 +64,11 @@ def checked_control_every(value: object) -> int:
 
 
 class KindView(MutableSequence[Any]):
-    """List of the parts of one kind in a list of stages. Changes apply to the stages.
+    """View of the parts of one kind in a list of stages. Changes apply to the stages.
 
     Args:
         stages: All stages.
-        kind: Which of them.
+        kind: Kind of the parts.
     """
 
     def __init__(self, stages: list[Part], kind: ComponentKind):
@@ -100,7 +100,7 @@ class KindView(MutableSequence[Any]):
             del self._stages[place]
 
     def insert(self, index: int, value: object) -> None:
-        """Put a part before the one at ``index``; the first of its kind goes where it usually stands."""
+        """Insert a part before the one at ``index``; the first of its kind goes to its usual place."""
         places = self._places()
         if places:
             start, _, _ = slice(index, None).indices(len(places))
@@ -132,20 +132,20 @@ class KindView(MutableSequence[Any]):
 
 @dataclass(init=False, repr=False)
 class ActuatorConfig:
-    """Chain of one actuator. Each part is a config of numbers, or a component, which may be Newton's own.
+    """Motor model: the stages of one actuator. Each is a config of numbers, or a component, also one of Newton's.
 
-    It can be changed until it is used: ``config.stages[1] = ...``, ``config.clamping.append(...)``,
-    ``config.delay = ...``. Later changes have no effect on those who used it: they take `frozen_stages`.
+    You can change it: ``config.stages[1] = ...``, ``config.clamping.append(...)``, ``config.delay = ...``. Actuators
+    that were built from it do not change: they use a copy of its stages.
 
     Args:
         controller: Turns commands into efforts.
-        clamping: What limits the effort, in this order.
+        clamping: Limits of the effort, in order.
         delay: Delay of the commands. None means no delay.
-        transmission: What stands between motor and joint.
-        effects: Losses and lags between motor and joint, in this order.
-        sensors: What the controller sees of the joint, in this order.
-        stages: All stages in another order than the usual one, instead of the arguments by kind.
-        control_every: The controller runs at every k-th step, and what it gives is held in between.
+        transmission: Gear, linkage or spring between motor and joint.
+        effects: Losses and lags between motor and joint, in order.
+        sensors: Sensors between joint and controller, in order.
+        stages: All stages in any other order, instead of the arguments by kind.
+        control_every: Run the controller at every k-th step, and hold its effort in between.
         effort_mode: How the effort reaches an engine: ``"explicit"``, ``"implicit"`` or ``"auto"``.
 
     Examples:
@@ -160,9 +160,9 @@ class ActuatorConfig:
     stages: list[Part]
     """Parts, in the order in which they act."""
     control_every: int
-    """Number of steps between two runs of the controller."""
+    """Number of steps from one run of the controller to the next."""
     effort_mode: str
-    """Form in which an engine gets the effort: ``"explicit"``, ``"implicit"`` or ``"auto"``."""
+    """How the effort reaches an engine: ``"explicit"``, ``"implicit"`` or ``"auto"``."""
 
     def __init__(
         self,
@@ -192,11 +192,11 @@ class ActuatorConfig:
         )
 
     def frozen_stages(self) -> tuple[Part, ...]:
-        """Return the stages as they are now, for whoever uses the config: its later changes do not reach them.
+        """Return the current stages as a tuple, which later changes of the config do not affect.
 
         Raises:
-            StructureError: A stage was replaced by something else than a component or a config.
-            ParameterError: ``control_every`` or ``effort_mode`` was set to a value that is not allowed.
+            StructureError: A stage is neither a component nor a config.
+            ParameterError: ``control_every`` or ``effort_mode`` has a value that is not allowed.
         """
         if not isinstance(self.stages, list):
             raise StructureError(f"stages: got {type(self.stages).__name__}; must be a list")
@@ -205,20 +205,20 @@ class ActuatorConfig:
         return _checked_stages(self.stages)
 
     def copy(self) -> ActuatorConfig:
-        """Return a config with the same stages. Changes of one do not reach the other."""
+        """Return a config with the same stages. Changes of one do not affect the other."""
         made = copy.copy(self)
         made.stages = list(self.frozen_stages())
         return made
 
     def with_stages(self, stages: Sequence[Part]) -> ActuatorConfig:
-        """Return a config with other stages that is otherwise the same."""
+        """Return a config with these stages and the same ``control_every`` and ``effort_mode``."""
         return ActuatorConfig(stages=stages, control_every=self.control_every, effort_mode=self.effort_mode)
 
     def without_limits(self) -> ActuatorConfig:
-        """Return the chain with an ideal motor: its controller and rate, without delays and limits.
+        """Return the config of an ideal motor: the controller at its rate, without delays and limits.
 
-        Friction and gears up to a spring, a gap or a coupling stay: they give the joint its friction and armature, and
-        let the effort through as it is.
+        Friction and gears up to a spring, a gap or a coupling stay, since they define the joint's friction and
+        armature.
 
         Examples:
             >>> pd, limit = actuon.PDControlConfig(40.0, 1.0), actuon.MaxEffortClampingConfig(25.0)
@@ -236,7 +236,7 @@ class ActuatorConfig:
 
     @property
     def gives_friction(self) -> bool:
-        """True if friction of a stage replaces the joint's own in an engine."""
+        """True if the friction of a stage replaces the joint's own friction in an engine."""
         return any(_rubs(part) for part in self._at_joint())
 
     def _at_joint(self) -> list[Part]:
@@ -261,7 +261,7 @@ class ActuatorConfig:
 
     @property
     def controller(self) -> Config | Controller | None:
-        """Turns commands into efforts; None in a chain without a controller."""
+        """Controller, which turns commands into efforts; None without one."""
         return self._single(Controller)
 
     @controller.setter
@@ -279,7 +279,7 @@ class ActuatorConfig:
 
     @property
     def delay(self) -> Config | Delay | None:
-        """Delay of the commands; None in a chain without one."""
+        """Delay of the commands; None without one."""
         return self._single(Delay)
 
     @delay.setter
@@ -288,7 +288,7 @@ class ActuatorConfig:
 
     @property
     def transmission(self) -> Config | Transmission | None:
-        """Transmission between motor and joint; None in a chain without one."""
+        """Transmission between motor and joint; None without one."""
         return self._single(Transmission)
 
     @transmission.setter
@@ -314,7 +314,7 @@ class ActuatorConfig:
         self.sensors.replace(_parts("sensors", parts))
 
     def by_kind(self) -> Mapping[ComponentKind, tuple[Part, ...]] | None:
-        """Return the parts by kind, in the usual order; None if the chain has another order."""
+        """Return the parts by kind, in the usual order; None if the stages have another order."""
         found = {kind: tuple(self.of_kind(kind)) for kind in _USUAL_ORDER}
         usual = [part for parts in found.values() for part in parts]
         if usual != self.stages or len(found[ComponentKind.CONTROLLER]) != 1:
@@ -357,7 +357,7 @@ def part_kind(part: Part) -> ComponentKind | None:
 
 
 def built(part: Part) -> Component:
-    """Return a component as it is, the component of a config, or a wrapped part of Newton's."""
+    """Return the component of a config, a wrapped component of Newton, or the component itself."""
     if isinstance(part, Config):
         made: Component = class_of(part).with_values(part.arguments())
         return made
@@ -377,7 +377,7 @@ def arranged_stages(
     """Return the stages of a chain, given by kind or as one list, in the order in which they act.
 
     Raises:
-        StructureError: A part is of the wrong kind, there is no controller, or both ways are mixed.
+        StructureError: A part is of the wrong kind, the controller is missing, or both ways are mixed.
     """
     given = {
         ComponentKind.SENSOR: sensors,
@@ -390,7 +390,7 @@ def arranged_stages(
     by_kind = {kind: _parts(kind.key, given[kind]) for kind in _USUAL_ORDER}
     if stages is not None:
         if any(by_kind.values()):
-            raise StructureError("stages: got components by kind too; must be either one list, or arguments by kind")
+            raise StructureError("stages: got arguments by kind as well, such as controller; pass one or the other")
         return _checked_stages(_parts("stages", stages))
     found = tuple(_checked(kind, i, part) for kind, parts in by_kind.items() for i, part in enumerate(parts))
     if not by_kind[ComponentKind.CONTROLLER]:
@@ -403,7 +403,7 @@ def configs_of(stages: Iterable[Part], rule: str) -> tuple[Config, ...]:
 
     Args:
         stages: The stages.
-        rule: What is allowed, for the message.
+        rule: Rule that the message states.
 
     Raises:
         StructureError: One is a component, which holds arrays.

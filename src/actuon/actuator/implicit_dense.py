@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The speeds that a step ends with, where the DOFs of a robot answer to each other's efforts.
+r"""Velocities after a step, for robots whose DOFs respond to each other's efforts.
 
-For each robot the root of
+For each robot, Newton's method finds the root of
 
 .. math:: F(w) = w - c - h A\,\tau(w), \qquad c = \dot q + h\,(a - A \tau_r)
 
-is sought by Newton's method with the Jacobian :math:`J = 1 - h A\,\mathrm{diag}(\partial\tau/\partial w)`, which is
-regular where efforts brake, since A is positive definite. Limits bend efforts: a step that knows the slope on one side
-of a bend goes too far. But each effort depends on one speed only, so that every speed that was tried tells something
-for good. Where a step would take a DOF to, or past, a speed that is known, its slope is that of the chord to there, and
-the step is found again. So all DOFs close in on their bends at once. A DOF that has aimed at the same known speed for
-some time goes half the way.
+with the Jacobian :math:`J = 1 - h A\,\mathrm{diag}(\partial\tau/\partial w)`, which is regular if efforts brake, since
+A is positive definite. Limits make efforts piecewise smooth, so a step with the derivative of one side overshoots. But
+each effort depends on one velocity only, so every evaluation stays valid. If a step would take a DOF near or past a
+velocity that was evaluated before, the derivative is replaced by the chord to that point, and the step is computed
+again. So all DOFs approach their kinks at once. A DOF that keeps aiming at the same point goes half the way.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ ACTIVE, SOLVED, BAD = wp.constant(0), wp.constant(1), wp.constant(-1)
 """Status of a robot."""
 
 ASYMMETRY = wp.constant(1e-3)
-"""Allowed difference of two entries that symmetry makes equal, as a share of their diagonal entries."""
+"""Allowed difference of two symmetric entries, as a share of their diagonal entries."""
 
 NEAR = wp.constant(0.8)
-"""Share of the way to a tried speed from which its effort is used instead of the current slope."""
+"""Share of the way to an evaluated velocity from which the chord replaces the derivative."""
 
 ROUNDS = wp.constant(2)
-"""Times that a step is found again with chords: other DOFs then pass speeds that were tried."""
+"""Times that a step is computed again with chords: other DOFs may then pass evaluated velocities."""
 
 PATIENCE = wp.constant(2)
-"""Times that a DOF aims at the same speed before it goes half the way."""
+"""Times that a DOF aims at the same velocity before it goes half the way."""
 
 MOST_PUSH = wp.constant(0.5)
-"""Share of its speed that the effort of a DOF may add over a step; more is left out of the Newton step."""
+"""Share of its velocity that the effort of a DOF may add over a step; the Newton step ignores larger gains."""
 
 wp.set_module_options(module_options(Flavour.SCALAR))
 
@@ -99,12 +98,12 @@ for (int i = size - 1; i >= 0; --i) {
 }
 return regular;
 """
-"""C++, because Warp's own array access multiplies by strides that are known only at run time: a third of the time."""
+"""C++: Warp's array access multiplies by strides that are known only at run time, which triples the time."""
 
 
 @wp.func_native(_SOLVE)
 def solve(matrix: Matrices, robot: int, size: int, x: Floats) -> bool:  # type: ignore[empty-body]
-    """Solve in place, by elimination with the largest pivot of each column. False where the matrix is singular."""
+    """Solve in place, by elimination with partial pivoting. Return False if the matrix is singular."""
 
 
 @wp.func
@@ -112,9 +111,9 @@ def find_step(
     robot: int, size: int, dt: float, slope: Floats, inverse_inertia: Matrices, residual: Floats, forced: Floats,
     step: Floats, matrix: Matrices,
 ):  # fmt: skip
-    """Find the Newton step with these slopes, without those that push so much that it would diverge.
+    """Compute the Newton step, without derivatives so positive that it would diverge.
 
-    DOFs with a step that is ``forced`` take that, and the others follow.
+    DOFs with a ``forced`` step take that; the others are solved for.
     """
     base = robot * size
     for i in range(size):
@@ -136,7 +135,7 @@ def take_chord(
     dof: int, known: float, known_effort: float, now: float, effort: float, chord: Floats, aim: Floats,
     last_aim: Floats, stuck: Ints, forced: Floats,
 ):  # fmt: skip
-    """Take the slope of the chord to a speed that is known, or half the way to it where that has led to little."""
+    """Use the chord to an evaluated velocity as derivative, or go half the way there after `PATIENCE` attempts."""
     chord[dof] = (known_effort - effort) / (known - now)
     aim[dof] = known
     forced[dof] = 0.0
@@ -167,7 +166,7 @@ def start(
     known: Ints,
     matrix: Matrices,
 ):
-    """Start at the speeds before the step."""
+    """Start at the velocities before the step."""
     robot, _unused = wp.tid()  # two dimensions: for one, Warp compiles the kernel twice
     good = is_definite(inverse_inertia, robot, size, matrix)
     known[robot] = wp.where(good, ACTIVE, BAD)
@@ -225,7 +224,7 @@ def improve(
     known: Ints,
     matrix: Matrices,
 ):
-    """Find the speeds to try next, from the efforts at the last ones and their slopes."""
+    """Compute the velocities to evaluate next, from the efforts at the last ones and their derivatives."""
     robot, _unused = wp.tid()
     if known[robot] != ACTIVE:
         return
@@ -311,7 +310,7 @@ def adjoint(
     reference_adjoint: Floats,
     inertia_adjoint: Matrices,
 ):
-    """Propagate the gradient by the speeds to all that they depend on."""
+    """Propagate the gradient by the velocities to their inputs."""
     robot, _unused = wp.tid()  # two dimensions: for one, Warp compiles the kernel twice
     base = robot * size
     for i in range(size):

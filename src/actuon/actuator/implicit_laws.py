@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The speed that a step ends with, where a DOF answers to its own effort alone.
+r"""Velocity after a step, for DOFs that respond to their own effort only.
 
-For each DOF the root of
+For each DOF, Newton's method finds the root of
 
 .. math:: F(w) = w - c - g\,\tau(w), \qquad c = \dot q + h\,(a - A \tau_r), \qquad g = h A
 
-is sought by Newton's method. Where the effort brakes, F rises; limits bend it. Once F has been seen below and above
-zero, the root is bracketed. Then the tangent at the last speed is followed where F has become much smaller; else, of
-the tangents at both ends of the bracket, the one that is right if F has one bend in between. Where that leads outside,
-or neither the bracket nor F was halved by the last step, the bracket is. What is kept is the best speed found.
+F rises if the effort brakes; limits give it kinks. Once F was negative and positive, the root is bracketed. The next
+velocity then follows the tangent at the last one if F became much smaller; otherwise, of the tangents at both ends of
+the bracket, the one that is right if F has a single kink between them. If that leaves the bracket, or the last step
+halved neither the bracket nor F, the bracket is bisected. The result is the best velocity found.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ wp.set_module_options(module_options(Flavour.SCALAR))
 
 @wp.func
 def is_solved(error: float, speed: float, tolerance: float):
-    """Return whether a speed [rad/s] is within tolerance of the solution."""
+    """Return whether a velocity [rad/s] is within tolerance of the solution."""
     return error <= tolerance * (1.0 + wp.abs(speed))
 
 
 @wp.func
 def velocity_error(residual: float, gain: float, slope: float):
-    """Return the error of a speed [rad/s] by its own effort: Newton's step, or less where efforts push."""
+    """Return the error of a velocity [rad/s]: the size of Newton's step, or less if the effort accelerates."""
     return wp.abs(residual) / wp.max(1.0 - gain * slope, 1.0)
 
 
 STARTED = ("free", "gain", "low", "high", "last", "last_width", "best", "error")
-"""States of a DOF that `start_law` gives."""
+"""States of a DOF that `start_law` returns."""
 IMPROVED = ("low", "high", "from_low", "from_high", "low_rise", "high_rise", "last", "last_width", "best", "error")
-"""States of a DOF that `improve_law` gives."""
+"""States of a DOF that `improve_law` returns."""
 
 
 @wp.func
 def start_law(qd: float, dt: float, inverse_inertia: float, acceleration: float, reference: float):
-    """Return the speed to try first, whether the inverse inertia is bad, and `STARTED`."""
+    """Return the first velocity to evaluate, whether the inverse inertia is bad, and `STARTED`."""
     is_bad = wp.where(inverse_inertia > 0.0, wp.where(inverse_inertia < wp.inf, 0.0, 1.0), 1.0)
     gain = dt * inverse_inertia
     free = wp.where(is_bad == 1.0, wp.nan, qd + dt * acceleration - gain * reference)
@@ -67,10 +67,10 @@ def improve_law(
     best: float,
     error: float,
 ):
-    """Return the speed to try next, or the best one where that is good enough; whether it is not; and `IMPROVED`.
+    """Return the next velocity to evaluate, or the best one if it is solved; whether it is unsolved; and `IMPROVED`.
 
-    These are the ends of the bracket, the steps from them and the rise of F there, the size of F, the width of the
-    bracket, the best speed and its error.
+    These are the ends of the bracket, the Newton steps from them and the derivatives of F there, the size of F, the
+    width of the bracket, the best velocity and its error.
     """
     residual = trial - free - gain * trial_effort
     rise = 1.0 - gain * trial_slope
@@ -110,7 +110,7 @@ def finish(
     residual: Floats,
     unconverged: Ints,
 ):
-    """Take the best speeds, and count those that are not good enough."""
+    """Take the best velocities, and count those beyond the tolerance."""
     i, _unused = wp.tid()  # two dimensions: for one, Warp compiles the kernel twice
     trial[dof_at(indices, offset, i)] = best[i]
     velocity[i] = best[i]

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Steps a chain at the speeds that a step ends with, outside an engine.
+r"""Implicit steps outside an engine: efforts at the velocities after the step.
 
-The speeds w are a root of :math:`w = \dot q + h\,(a + A\,(\tau(w) - \tau_r))`. To find it, the chain is evaluated at
-speeds that are tried, each time from the state before the step and into a state that is thrown away; only the last
-step, at the root, writes what a step writes. Between evaluations nothing waits for the host, but on a CPU, where it
-looks whether all speeds are found.
+The velocities w are a root of :math:`w = \dot q + h\,(a + A\,(\tau(w) - \tau_r))`. The search evaluates the chain at
+trial velocities, each time from the state before the step into a state that is discarded; only the last step, at the
+root, writes outputs and state. Evaluations do not wait for the host, except on a CPU, where it checks for convergence.
 
-On a tape the root is differentiated by the implicit function theorem. With the slopes of the efforts, :math:`B =
-\mathrm{diag}(\partial\tau/\partial w)`, and what a loss gains with w, :math:`\bar w`, let :math:`(1 - h A B)^T \mu =
-\bar w`. Then :math:`\dot q` gets :math:`\mu`, a gets :math:`h\mu`, A gets :math:`h \mu (\tau - \tau_r)^T`, and all that
-the chain depends on gets what its own adjoint makes of :math:`h A^T \mu` as that of the efforts.
+On a tape the root is differentiated by the implicit function theorem. With the derivatives of the efforts, :math:`B =
+\mathrm{diag}(\partial\tau/\partial w)`, and the gradient of a loss by w, :math:`\bar w`, let :math:`(1 - h A B)^T \mu =
+\bar w`. Then the gradient by :math:`\dot q` is :math:`\mu`, by a :math:`h\mu`, and by A :math:`h \mu (\tau -
+\tau_r)^T`. The chain's own adjoint propagates :math:`h A^T \mu`, the gradient by the efforts, to all its inputs.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ wp.set_module_options(module_options(Flavour.GRAD))
 
 
 class ImplicitStepper:
-    """Steps a chain at the speeds that a step ends with.
+    """Steps a chain with efforts at the velocities after the step.
 
     Args:
-        wiring: The chain and its arrays.
-        stepper: Steps it.
-        new_state: Makes a state of it, or None where it is stateless.
+        wiring: Chain and its arrays.
+        stepper: Explicit stepper of the chain.
+        new_state: Returns a new state, or None if the chain has no memory.
         requires_grad: Let a `wp.Tape` differentiate through steps.
     """
 
@@ -70,7 +69,7 @@ class ImplicitStepper:
     ):
         why_not = slope_obstacle(wiring.components, False)
         if why_not:
-            raise StructureError(f"response: the chain has no slopes: {why_not}")
+            raise StructureError(f"response: the effort has no derivatives: {why_not}")
         self._speeds, self._efforts = wiring.layouts["vel"], wiring.layouts["effort"]
         for name, access in (("indices", self._speeds), ("effort_indices", self._efforts)):
             if access.repeats:
@@ -128,8 +127,8 @@ class ImplicitStepper:
         else:
             if not is_watched:
                 raise ArrayError(
-                    "response: got an array; in a captured graph and on a GPU a step that does not converge cannot "
-                    "raise: make an actuon.Response(array) once, and check its `unconverged`"
+                    "response: got an array; in a captured graph and on a GPU, a step cannot raise if it does not "
+                    "converge: create an actuon.Response(array) once, and check its `unconverged`"
                 )
             if self._bare is None or self._bare.shape != tuple(getattr(given, "shape", ())):
                 self._bare = Response(given)
@@ -184,7 +183,7 @@ class ImplicitStepper:
         response: Response,
         is_watched: bool,
     ) -> None:
-        """Put the speeds that the step ends with where the chain takes them from."""
+        """Write the velocities after the step into ``trial``, which the chain reads."""
         solve = self._solver(response)
         with compile_lock:
             solve.start(equation)
@@ -200,7 +199,7 @@ class ImplicitStepper:
             solve.finish(equation, response.velocity, response.residual, response.unconverged)
 
     def _evaluate(self, given: tuple[Array | None, ...], current: MaybeState, dt: float) -> None:
-        """Evaluate efforts and slopes at the current speeds."""
+        """Evaluate efforts and their derivatives at the trial velocities."""
         buffers = self._buffers
         signals = self._with_velocities(buffers.trial, given)[: len(self._wiring.sources)]
         self._slopes.step((*signals, buffers.effort, None, buffers.slope), current, self._discarded_state, dt)
@@ -214,7 +213,7 @@ class ImplicitStepper:
         following: MaybeState,
         response: Response,
     ) -> None:
-        """Step on a tape, with the speeds that were found."""
+        """Step on a tape, at the solved velocities."""
         device, n = self._wiring.device, self._wiring.num_dofs
         with unrecorded():
             self._evaluate(given, current, equation.dt)
@@ -270,7 +269,7 @@ class ImplicitStepper:
 
 def _refuse_capture(device: wp.Device) -> None:
     if device.is_capturing:
-        raise StructureError("response: take one step with it before a graph is captured: that makes what it needs")
+        raise StructureError("response: take one step with it before graph capture, which allocates its buffers")
 
 
 def _grad(array: wp.array | None) -> wp.array | None:
@@ -279,7 +278,7 @@ def _grad(array: wp.array | None) -> wp.array | None:
 
 def _checked(dt: float | None) -> float:
     if dt is None:
-        raise StateError("response: the joints answer over time: step() needs dt")
+        raise StateError("response: step() needs dt, since joints respond over a time step")
     if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not 0.0 <= float(dt) < np.inf:
         raise StateError(f"dt: got {dt!r}; must be a finite number ≥ 0 [s]")
     return float(dt)
@@ -296,15 +295,15 @@ def _pick(source: Floats, indices: Indices, offset: int, target: Floats) -> None
 
 @dataclass(frozen=True)
 class Equation:
-    """Terms of the speeds' equation beside the chain, as Warp arrays of the actuator's DOFs in order."""
+    """Terms of the equation of the velocities, except the chain, as Warp arrays of the actuator's DOFs in order."""
 
     velocities: wp.array
-    """Velocities before the step, as the simulation has them, through indices."""
+    """Velocities before the step, in the layout of the simulation."""
     inverse_inertia: wp.array
     """Shape (N,), or (R, D, D) with R·D = N."""
     acceleration: wp.array | None
     reference: wp.array | None
-    """The effort under which the acceleration is what it is."""
+    """Effort that the acceleration includes."""
     dt: float
     tolerance: float
 
@@ -313,27 +312,27 @@ class SolverBuffers:
     """Inputs and outputs of the chain's evaluation.
 
     Args:
-        num_dofs: N.
-        speeds: How velocities are accessed.
-        device: Where it runs.
+        num_dofs: Number of DOFs, N.
+        speeds: Index layout of velocities.
+        device: Device of the buffers.
     """
 
     def __init__(self, num_dofs: int, speeds: IndexLayout, device: wp.Device):
         self.trial = wp.zeros(speeds.largest + 1, dtype=wp.float32, device=device)
-        """The speeds that are tried, laid out as the velocities of the simulation."""
+        """Trial velocities, in the layout of the simulation's velocities."""
         self.effort = wp.zeros(num_dofs, dtype=wp.float32, device=device)
-        """Efforts there, of the DOFs in order."""
+        """Efforts at these velocities, of the DOFs in order."""
         self.slope = wp.zeros(num_dofs, dtype=wp.float32, device=device)
-        """Their derivatives by velocity."""
+        """Derivatives of these efforts by velocity."""
 
 
 class Solve(ABC):
-    """A search for speeds. All its memory is taken once.
+    """Search for the velocities after a step. All its memory is allocated once.
 
     Args:
-        num_dofs: N.
-        speeds: How velocities are accessed.
-        buffers: What the chain is evaluated into.
+        num_dofs: Number of DOFs, N.
+        speeds: Index layout of velocities.
+        buffers: Inputs and outputs of the chain's evaluation.
     """
 
     def __init__(self, num_dofs: int, speeds: IndexLayout, buffers: SolverBuffers):
@@ -344,42 +343,42 @@ class Solve(ABC):
 
     @abstractmethod
     def start(self, equation: Equation) -> None:
-        """Start at the speeds before the step."""
+        """Start at the velocities before the step."""
 
     @abstractmethod
     def has_bad(self) -> bool:
-        """Return whether an inverse inertia is bad. On a CPU only."""
+        """Return whether an inverse inertia is invalid. On a CPU only."""
 
     @abstractmethod
     def improve(self, equation: Equation, is_first: bool) -> None:
-        """Take in the efforts at the speeds that were tried, and make better ones.
+        """Compute better velocities from the efforts at the trial velocities.
 
         Args:
-            equation: What is solved.
-            is_first: Whether these are the speeds before the step, which are never good enough.
+            equation: Equation to solve.
+            is_first: Whether the trial velocities are those before the step, which never count as solved.
         """
 
     @abstractmethod
     def is_solved(self) -> bool:
-        """Return whether all speeds are good enough. On a CPU only."""
+        """Return whether all velocities are within tolerance. On a CPU only."""
 
     def finish(self, equation: Equation, velocity: wp.array, residual: wp.array, unconverged: wp.array) -> None:
-        """Take the best speeds, and add the number of DOFs that are not solved to ``unconverged``."""
+        """Take the best velocities, and add the number of unsolved DOFs to ``unconverged``."""
         given = {"velocity": velocity, "residual": residual, "unconverged": unconverged}
         self._launch("finish", implicit_laws.finish, (self._n, 1), given | {"tolerance": equation.tolerance})
 
     @abstractmethod
     def name_bad(self, inverse_inertia: np.ndarray) -> str:
-        """Describe the first bad inverse inertia."""
+        """Describe the first invalid inverse inertia."""
 
     @abstractmethod
     def adjoint(self, equation: Equation, efforts: IndexLayout, values: Mapping[str, object]) -> None:
-        """Hand back what a loss gains with the speeds.
+        """Propagate the gradient by the velocities to the inputs of the equation.
 
         Args:
-            equation: What was solved.
-            efforts: How efforts are accessed.
-            values: Arrays of the solution and of adjoints, by the names of the kernel.
+            equation: Equation that was solved.
+            efforts: Index layout of efforts.
+            values: Arrays of the solution and of adjoints, by the argument names of the kernel.
         """
 
     def _launch(self, key: Hashable, kernel: wp.Kernel, dim: tuple[int, int], values: Mapping[str, object]) -> None:
@@ -409,7 +408,7 @@ _IMPROVE = Stage(
 
 
 class DiagonalSolve(Solve):
-    """Finds the speed of each DOF by itself, by kernels from the generator. Arguments as `Solve`."""
+    """Finds the velocity of each DOF separately, by generated kernels. Arguments as `Solve`."""
 
     def __init__(self, num_dofs: int, speeds: IndexLayout, buffers: SolverBuffers):
         super().__init__(num_dofs, speeds, buffers)
@@ -450,7 +449,7 @@ class DiagonalSolve(Solve):
         return not self._seen["is_unsolved"].max()
 
     def in_blocks(self, arrays: Iterable[wp.array | None]) -> bool:
-        """Return whether a kernel takes blocks of DOFs. Otherwise each DOF is a thread."""
+        """Return whether a kernel processes blocks of DOFs. Otherwise each DOF is a thread."""
         return self._device.is_cpu and all(array is None or array.is_contiguous for array in arrays)
 
     def _bound(
@@ -461,7 +460,7 @@ class DiagonalSolve(Solve):
         tables: Mapping[str, wp.array],
         in_blocks: bool,
     ) -> Launch:
-        """Return a stage over all DOFs: signals and states in, the speeds to try, a flag of each DOF and states out."""
+        """Return the launch of a stage over all DOFs, which writes trial velocities, a flag per DOF and states."""
         cells, memory = self._cells, self._memory
         given = tuple((name, "vel" if name == "trial" else DIRECT) for name in signals if name != "qd")
         writes = (Write("trial"), Write(flag, scattered=False))
@@ -491,7 +490,7 @@ class DiagonalSolve(Solve):
 
 
 class DenseSolve(Solve):
-    """Finds the speeds of the DOFs of each robot together. Arguments as `Solve`, and the DOFs of a robot, ``size``."""
+    """Finds the velocities of all DOFs of a robot together. Arguments as `Solve`, and the DOFs of a robot, ``size``."""
 
     def __init__(self, num_dofs: int, speeds: IndexLayout, buffers: SolverBuffers, size: int):
         super().__init__(num_dofs, speeds, buffers)
@@ -547,7 +546,7 @@ def _through(access: IndexLayout, prefix: str = "") -> dict[str, Any]:
 
 
 def _as_matrices(array: wp.array | None) -> wp.array | None:
-    """Return a number of each DOF as a matrix of one number, over the same memory."""
+    """Return one number per DOF as 1 × 1 matrices over the same memory."""
     if array is None:
         return None
     shape, strides = (array.shape[0], 1, 1), (array.strides[0], 4, 4)
@@ -565,13 +564,13 @@ def _launch_adjoint(
 
 
 def slope_obstacle(stages: Sequence[Component], requires_grad: bool) -> str:
-    """Return why a chain has no slopes; empty where it has.
+    """Return why the effort of a chain has no derivatives; empty if it has.
 
     Args:
-        stages: The chain.
+        stages: Stages of the chain.
         requires_grad: Whether a tape differentiates it.
     """
     apart = [type(component).__name__ for component in stages if not component.is_fused()]
     if apart:
-        return f"{apart[0]} brings its own kernels, of which no slopes are known"
-    return "it is differentiated itself (requires_grad=True), and its slopes are not" if requires_grad else ""
+        return f"{apart[0]} brings its own kernels, which compute none"
+    return "with requires_grad=True a tape differentiates the effort, but not its derivatives" if requires_grad else ""

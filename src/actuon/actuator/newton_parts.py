@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Components of Newton's own as stages of a chain. Their kernels are launched, so that such a chain is staged."""
+"""Components of Newton as stages. They have separate kernels, so their actuators run stage by stage."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NewtonPart(Protocol):
 
 
 def newton_kind(part: object) -> ComponentKind | None:
-    """Return the kind of Newton's component; None where it is not one. Does not import Newton."""
+    """Return the kind of a component of Newton; None if it is not one. Does not import Newton."""
     actuators = sys.modules.get("newton.actuators")
     if actuators is None:
         return None
@@ -52,35 +52,35 @@ def newton_kind(part: object) -> ComponentKind | None:
 
 
 def wrap_newton_part(part: object) -> Component:
-    """Return Newton's component as a stage."""
+    """Return a component of Newton as a stage."""
     kind = newton_kind(part)
     assert kind is not None
     return _CLASSES[kind](part)
 
 
 def check_lengths(part: object, num_actuators: int) -> None:
-    """Refuse arrays among the arguments of a component that do not have one value per DOF.
+    """Check that the arrays of a component have one value per DOF. Those in ``SHARED_PARAMS`` may have any length.
 
     Raises:
-        ArrayError: Says which. Names in ``SHARED_PARAMS`` may have any length.
+        ArrayError: An array has another length.
     """
     shared = getattr(part, "SHARED_PARAMS", ())
     for name in inspect.signature(type(part)).parameters:
         value = getattr(part, name, None)
         if isinstance(value, wp.array) and value.ndim == 1 and name not in shared and len(value) != num_actuators:
             raise ArrayError(
-                f"{type(part).__name__}.{name}: got {len(value)} values; must have {num_actuators}, one per DOF; where "
-                "all DOFs share them, name it in SHARED_PARAMS"
+                f"{type(part).__name__}.{name}: got {len(value)} values; must have {num_actuators}, one per DOF. If "
+                "all DOFs share the array, add its name to SHARED_PARAMS"
             )
 
 
 class NewtonState:
-    """State of Newton's component. A step may read and write the same one, which Newton's own cannot.
+    """State of a component of Newton. A step may read and write the same object, unlike with Newton's own states.
 
     Args:
-        make: Makes a state of Newton's.
+        make: Returns a new state of Newton.
         num_actuators: Number of DOFs, N.
-        device: Where it lives.
+        device: Device of its arrays.
     """
 
     def __init__(self, make: Callable[[], Any], num_actuators: int, device: wp.Device):
@@ -103,8 +103,8 @@ class NewtonState:
         axes = [axis for axis, size in enumerate(array.shape) if size == self._num_actuators]
         if len(axes) != 1:
             raise StateError(
-                f"{type(self.now).__qualname__}.{name}: nothing tells which axis of {array.shape} is that of "
-                f"{self._num_actuators} DOFs, so that some of them cannot be copied alone"
+                f"{type(self.now).__qualname__}.{name}: has shape {array.shape}; must have exactly one axis of "
+                f"{self._num_actuators} DOFs, for a mask to copy some of them"
             )
         chosen: Any = (*[slice(None)] * axes[0], mask)
         numbers = array.numpy().copy()
@@ -116,11 +116,13 @@ class NewtonState:
         values = {field.name: getattr(self.now, field.name) for field in dataclasses.fields(self.now)}
         for name, value in values.items():
             if not isinstance(value, wp.array):
-                raise StateError(f"{type(self.now).__qualname__}.{name}: is not a Warp array, so that it stays here")
+                raise StateError(
+                    f"{type(self.now).__qualname__}.{name}: got {type(value).__name__}; only Warp arrays can be saved"
+                )
         return values
 
     def advance(self, following: NewtonState, update: Callable[[DataclassInstance, DataclassInstance], None]) -> None:
-        """Let ``update`` make the state ``following`` out of this one; they may be the same."""
+        """Compute the state ``following`` from this one by ``update``; they may be the same."""
         target = self._spare if following is self else following.now
         _copy(target, self.now)
         update(self.now, target)
@@ -129,7 +131,7 @@ class NewtonState:
 
 
 class NewtonRing(NewtonState):
-    """State of Newton's delay: rows of the past, written in turn."""
+    """State of a delay of Newton: a ring of past commands."""
 
     def assign(self, other: NewtonState, mask: np.ndarray | None = None) -> None:
         """Copy the ring of ``other``, of all DOFs or of those where ``mask`` is true."""
@@ -160,7 +162,7 @@ def _copy(target: DataclassInstance, source: DataclassInstance) -> None:
 
 
 class _NewtonStage(Component):
-    """Base of the stages. Attributes, such as ``kp``, are those of Newton's component."""
+    """Base of the stages. Attributes, such as ``kp``, are those of the component of Newton."""
 
     def __init__(self, part: Any):
         self.part = part
@@ -187,7 +189,7 @@ class _NewtonStage(Component):
         on = wp.get_device(device)
         if self.requires_grad:
             raise StructureError(
-                f"{type(self.part).__name__} of Newton: gradients do not go through it here; use Actuon's component"
+                f"{type(self.part).__name__} of Newton: cannot be differentiated here; use Actuon's component"
             )
         for name, value in vars(self.part).items():
             if isinstance(value, wp.array) and not name.startswith("_") and value.device != on:
@@ -212,7 +214,7 @@ class NewtonDrive(_NewtonStage, Controller):
 
     @property
     def custom_inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of arrays of the simulation's control that it reads beside targets and feedforward."""
+        """Names of arrays in the simulation's control that it reads in addition to targets and feedforward."""
         return tuple(self.part.custom_inputs)
 
     def stage(self) -> Stage:
@@ -223,7 +225,7 @@ class NewtonDrive(_NewtonStage, Controller):
 
     def check_dt(self, dt: float | None) -> float | None:
         if dt is None and self.is_stateful():
-            raise StateError(f"{type(self.part).__name__} of Newton works over time: step() needs dt")
+            raise StateError(f"{type(self.part).__name__} of Newton has memory: step() needs dt")
         return dt
 
     def compute(self, *arguments: Any, **named: Any) -> None:
@@ -248,7 +250,7 @@ class NewtonDelay(_NewtonStage, Delay):
 
     @property  # type: ignore[misc]
     def delay_steps(self) -> wp.array:
-        """Lags [steps], int32 of shape (N,)."""
+        """Delays [steps], int32 of shape (N,)."""
         return self.part.delay_steps
 
     def state(self, num_actuators: int, device: DeviceLike) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Response`: how joints answer to the efforts of an actuator, for steps outside an engine."""
+"""`Response`: response of joints to the efforts of an actuator, for implicit steps outside an engine."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ from ..errors import ArrayError, ConvergenceError, ParameterError, StructureErro
 from ..typing import Array
 
 _NAMED = 5
-"""DOFs that an error names."""
+"""Number of DOFs that an error names."""
 
 MAX_SIZE = 64
-"""Most DOFs of a robot with a matrix."""
+"""Largest number of DOFs of a robot with a matrix."""
 
 
 class Response:
-    """Response of joints to efforts over a step, so that efforts can be computed at the velocities after it.
+    """Response of joints to efforts over a step, for efforts at the velocities after the step.
 
-    With `Actuator.step(..., dt=h, response=...)` the effort written is τ(w), that of the whole chain at the velocities
-    w that joints have after the step, not before it::
+    `Actuator.step(..., dt=h, response=...)` writes the effort τ(w) of the whole chain at the velocities w after the
+    step::
 
         w = q̇ + h·(a + A·(τ(w) − τᵣ))
 
-    Arrays are of the actuator's DOFs, in its order, and are read at every step: write into them, or assign others.
+    Arrays hold the actuator's DOFs in order, and are read at every step: write into them, or assign others.
 
     Args:
-        inverse_inertia: A. Inverse of the inertia that each DOF feels [1/(kg·m²) or 1/kg], shape (N,); or for each
-            robot the inverse of its mass matrix, or a block of that, shape (R, D, D) with R·D = N, which must be
-            symmetric and positive definite.
-        acceleration: a. Acceleration under ``effort`` and all else that acts, such as gravity, contacts and other
+        inverse_inertia: A. Inverse of the effective inertia of each DOF [1/(kg·m²) or 1/kg], shape (N,); or the
+            inverse mass matrix of each robot, or a block of it, shape (R, D, D) with R·D = N, symmetric and positive
+            definite.
+        acceleration: a. Acceleration under ``effort`` and all other forces, such as gravity, contacts and other
             actuators [rad/s² or m/s²], shape (N,). Default: zero.
-        effort: The efforts of this actuator under which ``acceleration`` is what it is [N·m or N], shape (N,). Default:
-            zero.
-        max_iterations: Largest number of evaluations of the chain in search of w; in a captured graph and on a GPU
-            it is always this many.
-        tolerance: Largest error of a velocity [rad/s or m/s], times 1 + its magnitude.
+        effort: τᵣ. Efforts of this actuator that ``acceleration`` includes [N·m or N], shape (N,). Default: zero.
+        max_iterations: Largest number of evaluations of the chain per step; the exact number in a captured graph and
+            on a GPU.
+        tolerance: Largest relative error of a velocity: tolerance · (1 + |w|) [rad/s or m/s].
 
     Examples:
         >>> actuator = actuon.Actuator([0], actuon.ControllerPD(kp=100.0, kd=10.0))
@@ -72,25 +71,22 @@ class Response:
         assert inverse is not None
         self._shape, self.device = tuple(inverse.shape), inverse.device
         if self.device.is_capturing:
-            raise StructureError("a Response cannot be made while a graph is being captured; make it before")
+            raise StructureError("a Response cannot be created during graph capture; create it before")
         self.num_dofs = n = math.prod(self._shape[:2])
         self.acceleration = acceleration
         self.effort = effort
         self.velocity = wp.zeros(n, dtype=wp.float32, device=self.device)
-        """The velocities w that the last step ends with [rad/s or m/s], shape (N,). On a `wp.Tape` every step makes a
-        new array."""
+        """Velocities w after the last step [rad/s or m/s], shape (N,). On a `wp.Tape`, each step makes a new array."""
         self.residual = wp.zeros(n, dtype=wp.float32, device=self.device)
-        """By how much they were off in the last step, by Newton's estimate [rad/s or m/s], shape (N,)."""
+        """Estimated error of these velocities [rad/s or m/s], shape (N,)."""
         self.unconverged = wp.zeros(1, dtype=wp.int32, device=self.device)
-        """How many DOFs were off by more than the tolerance, all steps together, shape (1,). Zero it at any time."""
+        """Number of DOFs beyond the tolerance, summed over all steps, shape (1,). You may zero it at any time."""
 
     def check(self) -> None:
-        """Raise if velocities of the last step were not found, which a step on a CPU does by itself.
-
-        It waits for the device.
+        """Wait for the device, and raise if the last step did not converge. Steps on a CPU do so themselves.
 
         Raises:
-            ConvergenceError: Says for which DOFs, and by how much they are off.
+            ConvergenceError: Names the DOFs and their errors.
         """
         off, velocity = self.residual.numpy(), self.velocity.numpy()
         dofs = np.flatnonzero(~(off <= np.float32(self.tolerance) * (1.0 + np.abs(velocity))))
@@ -99,9 +95,9 @@ class Response:
         named = ", ".join(f"DOF {dof} by {off[dof]:.2g}" for dof in dofs[:_NAMED])
         more = f" and {len(dofs) - _NAMED} more" if len(dofs) > _NAMED else ""
         raise ConvergenceError(
-            f"response: the velocities of {len(dofs)} of {len(off)} DOFs were not found in {self.max_iterations} "
-            f"iterations; off [rad/s or m/s]: {named}{more}. The step was taken with the best that were found. Allow "
-            "more max_iterations or tolerance; none is right where an effort jumps, or where something is not a number",
+            f"response: the velocities of {len(dofs)} of {len(off)} DOFs did not converge in {self.max_iterations} "
+            f"iterations; errors [rad/s or m/s]: {named}{more}. The step used the best velocities found. Increase "
+            "max_iterations or tolerance; neither helps if an effort jumps or an input is NaN",
             dofs.tolist(),
             off[dofs].tolist(),
         )
@@ -113,7 +109,7 @@ class Response:
 
     @property
     def inverse_inertia(self) -> Array:
-        """A [1/(kg·m²) or 1/kg], shape (N,) or (R, D, D), as it was given."""
+        """A [1/(kg·m²) or 1/kg], shape (N,) or (R, D, D), as passed."""
         return self._value("inverse_inertia")
 
     @inverse_inertia.setter
@@ -122,7 +118,7 @@ class Response:
 
     @property
     def acceleration(self) -> Array | None:
-        """a [rad/s² or m/s²], shape (N,), as it was given. None means zero."""
+        """a [rad/s² or m/s²], shape (N,), as passed. None means zero."""
         return self._value("acceleration")
 
     @acceleration.setter
@@ -131,7 +127,7 @@ class Response:
 
     @property
     def effort(self) -> Array | None:
-        """Efforts under which the acceleration is what it is [N·m or N], shape (N,), as given. None means zero."""
+        """Efforts τᵣ that the acceleration includes [N·m or N], shape (N,), as passed. None means zero."""
         return self._value("effort")
 
     @effort.setter
@@ -143,7 +139,7 @@ class Response:
 
         Args:
             name: ``"inverse_inertia"``, ``"acceleration"`` or ``"effort"``.
-            copies: Take float64, through a copy.
+            copies: Accept float64, through a copy.
         """
         given = self._inputs[name]
         return None if given is None else given.array(copies=copies)
@@ -160,7 +156,7 @@ class Response:
         where, shape = "response.inverse_inertia", tuple(array.shape)
         if self._shape:
             if shape != self._shape:
-                raise ArrayError(f"{where}: got shape {shape}; was {self._shape}, and must stay so")
+                raise ArrayError(f"{where}: got shape {shape}; must keep its shape {self._shape}")
             self._check_device(array, where)
         elif len(shape) not in (1, 3) or shape[1:2] != shape[2:3]:
             hint = "; for one robot, A[None]" if len(shape) == 2 and shape[0] == shape[1] else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`SharedBattery`: lets the motors of one robot hang on one battery."""
+"""`SharedBattery`: one battery for several motors of a robot."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ wp.set_module_options(module_options(Flavour.GRAD))
 
 
 class SharedBattery:
-    """Battery of several DOFs, of one actuator or more.
+    """Battery that several DOFs share, of one actuator or more.
 
-    Each DOF keeps the state of its battery; after each step, `share` tells all DOFs of a battery what the others drew.
-    They must be batteries with the same parameters.
+    Each DOF stores a copy of the battery's state; `share`, called after each step, adds the loads of the other DOFs to
+    it. All DOFs of a battery must have the same battery parameters.
 
     Args:
-        actuators: Actuators whose chains have a `ClampingBattery`.
-        batteries: For each of them, the number of the battery of each DOF, shape (N,). Default: one for all.
+        actuators: Actuators that have a `ClampingBattery`.
+        batteries: For each actuator, the battery number of each DOF, shape (N,). Default: one battery for all.
 
     Examples:
         >>> pd = actuon.PDControlConfig(kp=40.0, kd=1.0)
@@ -39,7 +39,7 @@ class SharedBattery:
 
     def __init__(self, actuators: Sequence[Actuator], batteries: Sequence[IndexLike] | None = None):
         if not actuators:
-            raise StructureError("SharedBattery: got no actuators; it needs one or more")
+            raise StructureError("SharedBattery: got no actuators; must be one or more")
         self._device = actuators[0].device
         if batteries is None:
             batteries = [np.zeros(actuator.num_actuators, np.uint32) for actuator in actuators]
@@ -60,7 +60,7 @@ class SharedBattery:
         self._of_dof = [wp.array(given.astype(np.int32), device=self._device) for given in numbers]
 
     def _by_battery(self, numbers: np.ndarray) -> tuple[wp.array, wp.array]:
-        """Return the DOFs in the order of their batteries, and where those of each battery start."""
+        """Return the start of each battery's DOFs in a list, and that list: DOFs in the order of their batteries."""
         starts = np.searchsorted(np.sort(numbers), np.arange(self._count + 1)).astype(np.int32)
         dofs = np.argsort(numbers, kind="stable").astype(np.int32)
         return wp.array(starts, device=self._device), wp.array(dofs, device=self._device)
@@ -85,19 +85,30 @@ class SharedBattery:
                 )
 
     def share(self, *states: ActuatorState | None) -> None:
-        """Tell each DOF what the others on its battery drew in the last step. Can be captured, and recorded on a tape.
+        """Add up the loads of the last step on each battery. Supports graph capture and tapes.
 
         Args:
-            states: The states after the step, one for each actuator.
+            states: States after the step, one for each actuator.
+
+        Examples:
+            >>> motor = actuon.VoltageClampingConfig(torque_constant=0.1, resistance=0.2)
+            >>> battery = actuon.BatteryClampingConfig(25.2, inner_resistance=0.05)
+            >>> pd = actuon.PDControlConfig(kp=40.0, kd=1.0)
+            >>> legs = actuon.Actuator(range(12), pd, clamping=[battery, motor])
+            >>> shared, state = actuon.SharedBattery([legs]), legs.state()
+            >>> names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
+            >>> sim = {name: np.zeros(12, np.float32) for name in names}
+            >>> legs.step(sim, sim, state, state, dt=0.005)
+            >>> shared.share(state)
         """
         if len(states) != len(self._actuators):
             raise StateError(
                 f"share: got {len(states)} states; must be one for each of {len(self._actuators)} actuators"
             )
-        loads = []  # of each actuator: its own, and those of others, of shape (1, robots, DOFs of a robot)
+        loads = []  # of each actuator: own and other loads, of shape (1, robots, DOFs of a robot)
         for actuator, place, state in zip(self._actuators, self._places, states, strict=True):
             if state is None or state.owner is not actuator:
-                raise StateError("share: must be the states of the actuators, in their order")
+                raise StateError("share: got a state of another actuator, or None; pass states in the actuators' order")
             loads.append([state.memory.grid(place, name) for name in ("own_load", "other_load")])
         if any(own.requires_grad for own, _ in loads):
             totals = wp.zeros(self._count, dtype=wp.float32, device=self._device, requires_grad=True)

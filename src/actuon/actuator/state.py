@@ -23,23 +23,31 @@ if TYPE_CHECKING:
 STRUCTURE = "__structure__"
 """Name of the description of a chain among saved arrays."""
 VERSION = 3
-"""Version of the files. Those without one, from before there was any, are of the first. Since the second, delays in
-seconds remember the length of each step, and integrals what rounding took from them (`Component.ADDED_STATES`). Since
-the third, the past of a delay is in order, the newest first, and not as it lay in memory."""
+"""Version of the files. Files without a version are of the first. The second added the length of each step to delays in
+seconds, and rounding errors to integrals (`Component.ADDED_STATES`). The third stores the past of a delay in order, the
+newest first, instead of the layout in memory."""
 
 _VERSION_NAME = "__version__"
 
 
 class ActuatorState:
-    """State of an actuator between two steps. Made by `Actuator.state`.
+    """State of an actuator between two steps, from `Actuator.state`.
 
-    All that stages with laws remember lies in one block of memory per type, robot by robot where the actuator knows
-    these. States of components with kernels of their own are objects beside it.
+    States of stages with laws are in one block of memory per type, robot by robot if the actuator has ``robot_dofs``.
+    Components with their own kernels have separate state objects.
 
     Args:
-        owner: The actuator it is made by.
-        memory: What stages remember.
-        stages: The state of each stage, in order; None where it has none.
+        owner: Actuator of the state.
+        memory: Memory of stages with laws.
+        stages: State of each stage, in order; None for stages without memory.
+
+    Examples:
+        >>> delay = actuon.Delay(delay_steps=1, max_delay=1)
+        >>> actuator = actuon.Actuator([0, 1], actuon.ControllerPD(kp=40.0, kd=1.0), delay)
+        >>> state, before = actuator.state(), actuator.state()
+        >>> before.assign(state)  # keep a copy
+        >>> state.reset(np.array([True, False]))  # DOF 0 starts again
+        >>> state.save("motor.npz")
     """
 
     def __init__(self, owner: Actuator, memory: Memory, stages: tuple[Any, ...]):
@@ -47,15 +55,15 @@ class ActuatorState:
         self.memory = memory
         self.stages = stages
         self.held = State.over(memory, HELD) if owner.control_every > 1 else None
-        """Signals of the controller from its last run; None where it runs at every step."""
+        """Signals of the controller from its last run; None if it runs at every step."""
         self.tape: wp.Tape | None = None
-        """The tape that last recorded a step from or to it."""
+        """Tape that last recorded a step from or to this state."""
         self.plans: dict[int, Any] = {}
-        """Kernels that are bound to steps from this state, by the state that they go to."""
+        """Kernels bound to steps from this state, by the id of the next state."""
 
     @property
     def clock(self) -> int:
-        """Steps since the controller last ran, where it does not run at every step. It runs at 0."""
+        """Steps since the controller last ran; it runs at 0. Always 0 without ``control_every``."""
         clocks = self._clocks()
         return int(clocks[0]) if clocks.size else 0
 
@@ -64,18 +72,18 @@ class ActuatorState:
         self.memory.view(HELD, CLOCK).fill_(steps)
 
     def _clocks(self) -> np.ndarray:
-        """Return the clock of each DOF: robots that an engine steps by themselves have clocks of their own."""
+        """Return the clock of each DOF: robots that an engine steps separately have separate clocks."""
         return np.zeros(0, np.int32) if self.held is None else self.memory.of_tiles(HELD, CLOCK)
 
     def _by_tile(self, where: str, clock: np.ndarray) -> np.ndarray:
-        """Return one clock, or that of each DOF, as those of the tiles, or refuse clocks that differ within a tile."""
+        """Return one clock per tile, from one clock or one per DOF. Raise if clocks differ within a tile."""
         cells = self.memory.cells
         by_cell = np.broadcast_to(clock, cells.num_dofs).reshape(cells.count, cells.dofs)
         by_tile = by_cell[:, :: cells.tile_size]
         if (np.repeat(by_tile, cells.tile_size, axis=1)[:, : cells.dofs] != by_cell).any():
             raise StateError(
-                f"{where}: '{CLOCK}' differs between DOFs that share one here; build the actuator with the robot_dofs "
-                "of the one that it is from"
+                f"{where}: '{CLOCK}' differs between DOFs that share one here; build the actuator with the same "
+                "robot_dofs as the one that wrote it"
             )
         return by_tile
 
@@ -85,7 +93,7 @@ class ActuatorState:
 
     @property
     def controller_state(self) -> Any:
-        """State of the controller; None where it is stateless."""
+        """State of the controller; None if it has none."""
         return self._of_kind(ComponentKind.CONTROLLER)
 
     @property
@@ -95,7 +103,7 @@ class ActuatorState:
 
     @property
     def delay_state(self) -> Any:
-        """State of the delay, such as its ring of past commands; None without a delay."""
+        """State of the delay, such as its buffer of past commands; None without a delay."""
         return self._of_kind(ComponentKind.DELAY)
 
     def _of_kind(self, kind: ComponentKind) -> Any:
@@ -105,8 +113,8 @@ class ActuatorState:
     def reset(self, mask: ArrayLike | None = None) -> None:
         """Reset all DOFs, or those where ``mask``, bool of shape (N,), is true.
 
-        Where the controller does not run at every step, it runs in the first step after all DOFs were reset. With a
-        mask it keeps its pace, which all DOFs share, and the effort that is held for those that were reset is zero.
+        With ``control_every``, the controller runs in the first step after a reset of all DOFs. With a mask it keeps
+        its pace, which all DOFs share; the held effort of the DOFs that were reset is zero until it runs.
         """
         beside = [state for state in self.stages if state is not None and not self._is_in_memory(state)]
         for state in beside:
@@ -119,23 +127,23 @@ class ActuatorState:
             state.reset(mask)
 
     def _is_in_memory(self, state: object) -> bool:
-        """Return whether all of a stage's state lies in the memory, and is reset as any other."""
+        """Return whether the state of a stage is in the memory, and has no reset method of its class."""
         if not isinstance(state, State) or getattr(state, "memory", None) is not self.memory:
             return False
         return type(state).reset is State.reset
 
     def assign(self, other: ActuatorState, mask: ArrayLike | None = None) -> None:
-        """Copy ``other`` into this state, keeping this state's arrays: a captured graph goes on using them.
+        """Copy ``other`` into the arrays of this state, which captured graphs keep using.
 
         Args:
-            other: A state of the same actuator, or of one with the same stages and number of DOFs.
-            mask: Which DOFs to copy, bool of shape (N,). Default: all. With a mask the clock of a controller that does
-                not run at every step, which all DOFs share, stays.
+            other: State of the same actuator, or of one with the same stages and number of DOFs.
+            mask: DOFs to copy, bool of shape (N,). Default: all. With a mask and ``control_every``, the controller
+                keeps its pace, which all DOFs share.
         """
         if not isinstance(other, ActuatorState):
             raise StateError(f"assign: got {type(other).__name__}; must be a state from actuator.state()")
         if len(self.stages) != len(other.stages):
-            raise StateError(f"assign: got a state of {len(other.stages)} stages; must be one of {len(self.stages)}")
+            raise StateError(f"assign: got a state of {len(other.stages)} stages; must have {len(self.stages)}")
         chosen = None
         if mask is not None:
             chosen = as_mask(mask, self.owner.num_actuators, self.memory.device, "assign: mask").numpy()
@@ -166,26 +174,26 @@ class ActuatorState:
         raise StateError("a state cannot be pickled without its actuator; use state.save() and actuator.load_state()")
 
     def save(self, path: PathLike) -> None:
-        """Write everything that is remembered to a file, for `Actuator.load_state`.
+        """Write the state to a file, for `Actuator.load_state`.
 
         Args:
             path: An ``.npz`` file. It is written whole, or not at all.
 
         Raises:
-            StateError: A DOF diverged, and remembers NaN. Says which.
+            StateError: The state of a DOF is not finite.
         """
         write_arrays(path, self.saved("state"))
 
     def load(self, path: PathLike) -> None:
-        """Take over what `save` wrote. See `Actuator.load_state`."""
+        """Read a file that `save` wrote into this state. See `Actuator.load_state`."""
         arrays, version = read_arrays(path, "the state of an actuator")
         self.from_arrays(arrays, f"'{path}'", version)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return copies of all that is remembered, and a description of the chain, by name.
+        """Return copies of all states, and a description of the chain, by name.
 
-        They hold nothing that is valid in one process only, and fit any actuator with the same stages and DOFs, on any
-        device, with robots as cells or without.
+        They are valid in any process, and fit any actuator with the same stages and DOFs, on any device, with
+        ``robot_dofs`` or without.
         """
         arrays = {
             f"{prefix}{name}": array for prefix, state in self._parts() for name, array in _to_arrays(state).items()
@@ -196,36 +204,36 @@ class ActuatorState:
         return {STRUCTURE: np.array(self._structure()), **arrays, **clock}
 
     def saved(self, where: str) -> dict[str, np.ndarray]:
-        """Return `to_arrays` for a file, or refuse what could not be loaded.
+        """Return `to_arrays` for a file, after a check that it can be loaded again.
 
         Args:
-            where: What to call the state in an error.
+            where: Name of the state in an error.
 
         Raises:
-            StateError: A DOF diverged, and remembers NaN. Says which.
+            StateError: The state of a DOF is not finite.
         """
         arrays = self.to_arrays()
         self.check_finite(where, arrays)
         return arrays
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray], where: str = "arrays", version: int | None = None) -> None:
-        """Take over what `to_arrays` gave, or nothing of it.
+        """Set the state from the result of `to_arrays`. On an error, nothing changes.
 
         Args:
             arrays: Arrays by name.
-            where: What to call their origin in an error.
-            version: Version of the file that they are from. Default: the present one.
+            where: Name of their origin in an error.
+            version: Version of the file that they are from. Default: the current one.
 
         Raises:
-            StateError: They are of another chain, or incomplete; says how they differ.
+            StateError: They belong to another chain, or are incomplete. The message names the difference.
         """
         if not isinstance(arrays, Mapping):
-            raise StateError(f"{where}: got {type(arrays).__name__}; must be a dict of arrays, as to_arrays() gives it")
+            raise StateError(f"{where}: got {type(arrays).__name__}; must be a dict of arrays from to_arrays()")
         found = {name: np.asarray(array) for name, array in arrays.items()}
         self.take(self.checked(where, found, VERSION if version is None else version))
 
     def check_finite(self, where: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Refuse arrays of this chain that hold NaN or values that no step gives."""
+        """Raise if arrays of this chain hold NaN, or values that no step produces."""
         for prefix, state in self._parts():
             names = _to_arrays(state)
             values = {name: arrays[f"{prefix}{name}"] for name in names}
@@ -236,15 +244,15 @@ class ActuatorState:
                     check_finite(f"{where}: {prefix}{name}", array)
 
     def checked(self, where: str, arrays: Mapping[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
-        """Return arrays of a file as those of the present version, or refuse them.
+        """Return arrays of a file, converted to the current version and checked.
 
         Args:
-            where: What to call their origin in an error.
-            arrays: The arrays by name.
+            where: Name of their origin in an error.
+            arrays: Arrays by name.
             version: Version of the file.
 
         Raises:
-            StateError: They are of another chain, or incomplete; says how they differ.
+            StateError: They belong to another chain, or are incomplete. The message names the difference.
         """
         check_structure(where, arrays, self._structure(), "the state of a chain with {}; this one has {}")
         changed = dict(arrays) if version == VERSION else self._upgraded(where, arrays, version)
@@ -263,7 +271,7 @@ class ActuatorState:
         return changed
 
     def _upgraded(self, where: str, arrays: Mapping[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
-        """Return arrays of an earlier version as those of the present one. Some damage is left for `checked`."""
+        """Return arrays of an earlier version, converted to the current one. `checked` finds any damage."""
         changed = dict(arrays)
         for position, component in enumerate(self.owner.stages):
             own = self.stages[position].to_arrays() if component.ADDED_STATES else {}
@@ -279,7 +287,7 @@ class ActuatorState:
         return changed
 
     def take(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over arrays that were `checked`."""
+        """Set the state from arrays that were `checked`."""
         for prefix, state in self._parts():
             values = {name: arrays[f"{prefix}{name}"] for name in _to_arrays(state)}
             if isinstance(state, State):
@@ -305,7 +313,7 @@ class ActuatorState:
         return ((prefix, state) for prefix, state in [*states, ("", self.held)] if state is not None)
 
     def arrays(self) -> dict[str, wp.array]:
-        """Return all arrays that a step in place reads and writes, by name. They stay the same."""
+        """Return all arrays that an in-place step reads and writes, by name. These are always the same objects."""
         beside = {
             f"{position}.{name}": array
             for position, state in enumerate(self.stages)
@@ -327,15 +335,19 @@ def write_arrays(path: PathLike, contents: Mapping[str, np.ndarray]) -> None:
 
 
 def read_arrays(path: PathLike, what: str) -> tuple[dict[str, np.ndarray], int]:
-    """Read what `write_arrays` wrote: arrays by name, and the version.
+    """Read a file of `write_arrays`: arrays by name, and the version.
+
+    Args:
+        path: The file.
+        what: Name of its contents in an error.
 
     Raises:
-        StateError: It cannot be read as ``what`` the file should be, or is of a later version.
+        StateError: It cannot be read, or is of a later version.
     """
     try:
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {key: np.asarray(file[key]) for key in file.files}
-    except Exception as error:  # whatever zipfile, zlib and NumPy raise of a damaged file
+    except Exception as error:  # zipfile, zlib and NumPy raise many kinds for a damaged file
         raise StateError(f"'{path}' cannot be read as {what}: {error}") from error
     version = arrays.pop(_VERSION_NAME, np.array(1))
     if version.shape or version.dtype.kind not in "iu" or not 1 <= version <= VERSION:
@@ -344,13 +356,13 @@ def read_arrays(path: PathLike, what: str) -> tuple[dict[str, np.ndarray], int]:
 
 
 def check_structure(where: str, contents: Mapping[str, np.ndarray], wanted: list[str], said: str) -> None:
-    """Refuse contents whose description differs.
+    """Raise if the description of saved contents differs.
 
     Args:
-        where: What to call their origin in an error.
-        contents: Arrays by name, `STRUCTURE` among them.
-        wanted: What the description must be, line by line. The first counts things, the others are in order.
-        said: What to say of two lines that differ.
+        where: Name of their origin in an error.
+        contents: Arrays by name, including `STRUCTURE`.
+        wanted: Expected description, line by line. The first line is a count, the others are in order.
+        said: Format of the message, for two lines that differ.
     """
     found = contents.get(STRUCTURE)
     if found is None or not _is_text(found):
@@ -364,7 +376,7 @@ def check_structure(where: str, contents: Mapping[str, np.ndarray], wanted: list
 
 
 def _is_text(array: np.ndarray) -> bool:
-    """Return whether an array holds characters that exist: NumPy reads any number as one, which cannot be printed."""
+    """Return whether an array holds valid characters. NumPy reads any number as one, which cannot be printed."""
     if array.dtype.kind != "U":
         return False
     codes = np.frombuffer(array.astype(array.dtype.newbyteorder("=")).tobytes(), np.uint32)
@@ -372,11 +384,15 @@ def _is_text(array: np.ndarray) -> bool:
 
 
 def check_like(where: str, key: str, values: np.ndarray | None, like: np.ndarray | None) -> None:
-    """Refuse an array that is missing, or of another shape or type than ``like``; None: one that has no place."""
+    """Raise if an array is missing, or its shape or dtype differs from ``like``; or if ``like`` is None."""
     if like is None:
-        raise StateError(f"{where}: '{key}' has no place here")
-    if values is None or values.shape != like.shape or values.dtype != like.dtype:
-        raise StateError(f"{where}: '{key}' is missing, or of another shape or type than {like.shape}")
+        raise StateError(f"{where}: unknown array '{key}'")
+    if values is None:
+        raise StateError(f"{where}: '{key}' is missing")
+    if values.shape != like.shape or values.dtype != like.dtype:
+        raise StateError(
+            f"{where}: '{key}': got shape {values.shape} of {values.dtype}; must be {like.shape} of {like.dtype}"
+        )
 
 
 def _arrays_in(state: object) -> dict[str, wp.array]:
@@ -407,7 +423,10 @@ def assign_state(name: str, target: Any, source: Any, mask: np.ndarray | None = 
         return
     for attribute, array in vars(target).items():
         if not isinstance(array, wp.array):
-            raise StateError(f"{name}.{attribute}: is not a Warp array; give {type(target).__name__} an assign(other)")
+            raise StateError(
+                f"{name}.{attribute}: got {type(array).__name__}; must be a Warp array, or {type(target).__name__} "
+                "needs a method assign(other)"
+            )
         other = getattr(source, attribute)
         if mask is None:
             wp.copy(array, other)

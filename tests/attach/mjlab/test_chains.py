@@ -309,7 +309,7 @@ def test_friction_stays_in_the_chain_where_it_changes_with_speed():
 
 def test_a_chain_that_cannot_be_built_names_its_joint():
     broken = actuon.ActuatorConfig(actuon.ControllerPD(1.0, 0.0))
-    with pytest.raises(actuon.StructureError, match="joint 'knee': .*a builder takes configs of numbers"):
+    with pytest.raises(actuon.StructureError, match="joint 'knee': .*a builder accepts configs of numbers"):
         chains({"hip": LATE, "knee": broken}, in_engine=[True, True])
 
 
