@@ -266,9 +266,9 @@ def test_a_law_that_asks_for_the_unknown():
     class ClampingBroken(actuon.Clamping):
         law = asks_too_much
 
-    with refused("ClampingBroken asks for 'temperature', .*signals: dt, effort, feedforward, q, qd"):
+    with refused("ClampingBroken needs 'temperature', .*signals: dt, effort, feedforward, q, qd"):
         actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), clamping=[ClampingBroken()])
-    with refused("ControllerEager asks for 'effort'"):
+    with refused("ControllerEager needs 'effort'"):
         actuon.Actuator([0], type("ControllerEager", (actuon.Controller,), {"law": takes_effort})())
     with refused("no controller"):
         actuon.Actuator([0], stages=[actuon.Delay(1, 1)])

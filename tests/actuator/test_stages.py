@@ -304,7 +304,7 @@ def test_a_later_stage_reads_what_an_earlier_one_offers(rng, steps):
         plain.step(other, other)
         expected = other["joint_f"].numpy() - np.float32(0.25) * sim["rise"].numpy()
         np.testing.assert_array_equal(sim["joint_f"].numpy(), expected)
-    with pytest.raises(actuon.StructureError, match="ClampingByRise asks for 'rise', .*nor a signal at this place"):
+    with pytest.raises(actuon.StructureError, match="ClampingByRise needs 'rise', .*nor a signal of an earlier"):
         actuon.Actuator(range(N), stages=[parts[0], ClampingByRise(0.25), parts[1]])
 
 

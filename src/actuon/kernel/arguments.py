@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of a kernel: what each is, and where its value comes from."""
+"""Arguments of a kernel: names, types, and sources of their values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .state import ring_words
 
 
 class Role(Enum):
-    """Purpose of an argument. Its key tells apart those with the same role."""
+    """Purpose of an argument. A key distinguishes arguments with the same role."""
 
     SIZE = auto()
     """A number of this launch: ``"first"``, sizes of cells, time steps, ``"in_place"``, ``"adds"``."""
@@ -22,7 +22,7 @@ class Role(Enum):
     INDICES = auto()
     """Indices of the DOFs in such an array, or null; key: name of the indices."""
     OFFSET = auto()
-    """Offset of the first DOF, where there are no indices."""
+    """Offset of the first DOF, if the indices are null."""
     PARAMETER = auto()
     """Values of a component; key: position of the stage, name."""
     DEPTH = auto()
@@ -42,7 +42,7 @@ class Argument:
     """An argument of a kernel."""
 
     name: str
-    """Name in the kernel's text."""
+    """Name in the kernel's source."""
     type: str
     """Type in the kernel's signature."""
     role: Role
@@ -63,7 +63,7 @@ BUFFERS = {"floats": "Floats", "ints": "Ints", "longs": "Longs"}
 """The buffers of a state, and their types in a kernel."""
 
 RING_STATES = {word.name: word.buffer for word in ring_words(1, 1)}
-"""States of a ring, and the buffers that they lie in."""
+"""States of a ring, and the buffers that hold them."""
 
 
 def arguments(chain: Chain) -> tuple[Argument, ...]:
@@ -118,18 +118,18 @@ def _arguments(chain: Chain) -> Iterator[Argument]:
 
 
 def _written_name(write: Write) -> str:
-    """Return what the array that a signal is written to is called in a kernel."""
+    """Return the kernel's name of the array that a signal is written to."""
     if write.after is not None:
         return "computed_array"
     return "output" if write.signal == "effort" else f"{write.signal}_array"
 
 
 def array_name(signal: str) -> str:
-    """Return what the array that a signal is read from is called in a kernel."""
+    """Return the kernel's name of the array that a signal is read from."""
     return _ARRAYS.get(signal, f"given_{signal}") if signal in SIGNALS else f"given_{signal}"
 
 
 def state_buffers(stage: Stage) -> dict[str, str]:
-    """Return the names of a stage's states, and the buffer that each lies in."""
+    """Return the buffer of each state of a stage, by name."""
     own = {name: "ints" if name in stage.integers else "floats" for name in (*stage.states, *stage.wide_states)}
     return own | (RING_STATES if stage.ring is not None else {})

@@ -45,7 +45,7 @@ def kernel_for(chain: Chain) -> Kernel:
 
 
 def _namespace(chain: Chain) -> dict[str, Any]:
-    """Return what the text of a kernel refers to, by name."""
+    """Return the objects that a kernel's source refers to, by name."""
     in_blocks = chain.flavour is Flavour.BLOCK
     lanes = chain.tile.lanes
     names: dict[str, Any] = {"wp": wp}

@@ -24,39 +24,39 @@ SIGNALS = {
     "target_qd": "target_vel",
     "feedforward": "target_vel",
 }
-"""Signals that come from the simulation, and the indices they are read through."""
+"""Signals from the simulation, and the indices through which they are read."""
 
 COMMANDS = ("target_q", "target_qd", "feedforward")
-"""Those of them that are commands."""
+"""Commands among `SIGNALS`."""
 
 FEEDBACK = ("q", "qd")
-"""Those of them that are measured: a controller sees what sensors make of them, the motor what they are."""
+"""Measured signals among `SIGNALS`: controllers get them from sensors, motors get the true values."""
 
 CLIPPED = 1e-6
-"""Share of the wanted effort that must be missing for a limit to have clipped it."""
+"""Share of the requested effort that a limit must remove to count as active."""
 
 LIMITED_BY = "limited_by"
-"""A signal that the kernel makes itself: position of the last stage that limited the effort, or -1."""
+"""Signal of the kernel: position of the last stage that limited the effort, or -1."""
 
 SLOPES = ("effort_slope_q", "effort_slope_qd")
-"""Signals that the kernel makes itself: derivatives of the effort by position [N·m/rad or N/m] and by velocity
-[N·m·s/rad or N·s/m] of the joint, with commands, past values and states held still."""
+"""Signals of the kernel: derivatives of the effort by joint position [N·m/rad or N/m] and velocity [N·m·s/rad or
+N·s/m], at constant commands, past values and states."""
 
 BOUNDS = ("effort_min", "effort_max")
-"""Signals that the kernel makes itself: what limits let through at this state [N·m or N]; infinite without one."""
+"""Signals of the kernel: bounds that the limits allow at this state [N·m or N]; infinite without limits."""
 
 TANGENT = (*SLOPES, *BOUNDS)
-"""Signals that cost time, and are made where they are asked for by name."""
+"""Signals that cost time, and are computed only if named."""
 
 CONTROL_DT = "control_dt"
-"""The time from one run of the controller to the next, where it does not run at every step."""
+"""Time from one run of a held controller to the next."""
 
 TIME_STEPS = ("dt", CONTROL_DT)
 
 HELD = -1
-"""Stands for the position of a stage where states belong to control that is held."""
+"""Position of the states of a held controller, instead of that of a stage."""
 CLOCK = "clock"
-"""Steps since the controller last ran, where it does not run at every step. It runs at 0."""
+"""Steps since a held controller last ran. It runs at 0."""
 
 
 def held(signal: str) -> str:
@@ -65,21 +65,21 @@ def held(signal: str) -> str:
 
 
 DIRECT = "direct"
-"""Stands for the indices of an array that holds one value per DOF, in the order of the DOFs."""
+"""Name of the indices of an array with one value per DOF, in the order of the DOFs."""
 
 
 @dataclass(frozen=True)
 class Ring:
-    """Past values of signals that a stage looks back at."""
+    """Past values of signals, for stages with a delay."""
 
     signals: tuple[str, ...]
     """Signals that are stored, and replaced by their past values."""
     lag: str = ""
-    """Integer parameter with the number of steps to look back, where there is no law."""
+    """Integer parameter with the delay in steps, if ``law`` is None."""
     law: Any = None
     """Warp function of the age to look back, for steps of any length. Takes parameters, states, ``dt`` and ``gap``, the
-    time since the last step; returns the age [s], how many of the last steps were as long as the last one, and new
-    states. The ring then stores the length of each step too."""
+    time since the last step. Returns the age [s], the number of last steps of equal length, and new states. The ring
+    then also stores the length of each step."""
     blends: bool = False
     """Whether values are interpolated at exactly the law's age, instead of held from the step before it."""
 
@@ -94,8 +94,8 @@ class Network:
     """A function over blocks of DOFs whose output is an input of a law."""
 
     build: Any
-    """Builder of the Warp function, from the lanes of a block, 0 for single DOFs, and whether slopes are wanted. With
-    slopes the function returns a vector: the output of each lane, then its derivative by each input."""
+    """Builder of the Warp function. Takes the lanes of a block, 0 for single DOFs, and whether to return derivatives: a
+    vector of the output of each lane, then its derivative by each input."""
     inputs: tuple[str, ...]
     """Expressions of signals in braces, one per input, such as ``"{target_q} - {q}"``."""
     output: str
@@ -113,12 +113,12 @@ class Law:
     """An equation of a stage."""
 
     function: Any
-    """The Warp function: signals, parameters and states in, by the names of its arguments. None where kernels of the
-    component's own are run instead."""
+    """Warp function of signals, parameters and states, by the names of its arguments. None if the component runs its
+    own kernels instead."""
     returns: tuple[str, ...] = ("effort",)
-    """The signals that it returns first."""
+    """Signals that it returns first."""
     states: tuple[str, ...] = ()
-    """The states whose new values it returns after them."""
+    """States whose new values it returns after them."""
 
     def __post_init__(self) -> None:
         if self.function is not None and not hasattr(self.function, "input_types"):
@@ -137,24 +137,24 @@ class Stage:
     label: str
     """Name in the kernel, e.g. ``"dc_motor"``."""
     laws: tuple[Law, ...] = ()
-    """Laws in order; a later one sees what earlier ones return. Empty where the stage is a ring alone, or runs kernels
-    of its own."""
+    """Laws in order; a later one takes the results of earlier ones. Empty if the stage is only a ring, or runs its own
+    kernels."""
     closing: Law | None = None
-    """A law of the same parameters that is run after the last stage, in reverse order: back through a transmission."""
+    """Law of the same parameters that runs after the last stage, in reverse order: back through a transmission."""
     signals: tuple[str, ...] = ("effort",)
-    """The signals that it gives to later stages and to telemetry. Others that a law returns are local to the stage."""
+    """Signals for later stages and telemetry. Other results of a law are local to the stage."""
     defaults: tuple[tuple[str, float], ...] = ()
-    """Optional input signals, and their values where nothing before the stage gives them."""
+    """Optional input signals, and their values if no earlier stage returns them."""
     params: tuple[str, ...] = ()
     """Parameters with one value per DOF."""
     integers: frozenset[str] = frozenset()
-    """Those of them, and of the states of a ring's law, that are whole numbers."""
+    """Whole numbers among ``params`` and the states of a ring's law."""
     tables: tuple[str, ...] = ()
-    """Parameters shared by all DOFs, handed over whole."""
+    """Parameters shared by all DOFs, passed as whole arrays."""
     states: tuple[str, ...] = ()
     """States with one value per DOF."""
     limits: bool = False
-    """Whether it limits the effort, so that ``limited_by`` names it where the effort is lower after it."""
+    """Whether it limits the effort, so that ``limited_by`` names it if it reduces the effort."""
     sensed: bool = False
     """Whether it reads and changes the measured positions and velocities instead of the true ones."""
     ring: Ring | None = None
@@ -162,20 +162,20 @@ class Stage:
     wide_states: tuple[str, ...] = ()
     """States of a network, arrays of whole rows of DOFs, which its function reads and writes itself."""
     wide_rows: tuple[int, ...] = ()
-    """Number of rows of each of them."""
+    """Number of rows of each of ``wide_states``."""
     custom_inputs: tuple[str, ...] = ()
-    """Names of arrays in the simulation's control that it reads beside the usual ones, each by `custom_signal`."""
+    """Names of further arrays in the simulation's control that it reads, each as `custom_signal`."""
     time_step: str = "dt"
-    """The number of a launch that its laws get as ``dt``: one of `TIME_STEPS`."""
+    """Time step that its laws get as ``dt``: one of `TIME_STEPS`."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Those of ``signals`` that it adds to the ones of every chain."""
+        """Signals that it adds to those of every chain."""
         return tuple(name for name in self.signals if name not in SIGNALS and name != "effort")
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Signals that it takes, ``dt`` included."""
+        """Signals that it takes, including ``dt``."""
         return (*self.law_inputs, *(name for name in self.closing_inputs if name not in self.law_inputs))
 
     @property
@@ -205,7 +205,7 @@ class Stage:
 
     @property
     def read_params(self) -> tuple[str, ...]:
-        """Those of ``params`` that a kernel reads: others are for the engine, or for files."""
+        """Parameters that a kernel reads; others are for the engine, or for files."""
         ring = self.ring
         asked = {ring.lag} if ring is not None else set()
         asked |= {*ring.law.input_types} if ring is not None and ring.law is not None else set()
@@ -214,11 +214,11 @@ class Stage:
 
     @property
     def all_laws(self) -> tuple[Law, ...]:
-        """The laws, and the closing one."""
+        """All laws, including the closing one."""
         return self.laws if self.closing is None else (*self.laws, self.closing)
 
     def named_laws(self, label: str) -> dict[str, Law]:
-        """Return the laws in order, by their name in a kernel where the stage is called ``label``."""
+        """Return the laws in order, by name in a kernel in which the stage has this ``label``."""
         if len(self.laws) == 1:
             return {f"{label}_law": self.laws[0]}
         own = (*self.params, *self.tables, *self.states)
@@ -227,7 +227,7 @@ class Stage:
         return dict(zip(names, self.laws, strict=True))
 
     def closing_stage(self) -> Stage | None:
-        """Return the closing law as a stage of its own."""
+        """Return the closing law as a separate stage; None without one."""
         if self.closing is None:
             return None
         return Stage(
@@ -242,7 +242,7 @@ class Stage:
         )
 
     def check(self) -> None:
-        """Refuse laws that cannot be written, whatever stands around them."""
+        """Raise if the laws cannot be written into any kernel."""
         if not self.laws:
             return
         self._check_spelling()
@@ -258,7 +258,7 @@ class Stage:
         own += tuple(name for name in closing if name != "effort")
         for name in own:
             if name in SIGNALS or name in ("effort", "dt") or own.count(name) > 1:
-                raise StructureError(f"'{name}' is the name of a signal, or is declared twice; rename it")
+                raise StructureError(f"'{name}' is declared twice, or is the name of a built-in signal; rename it")
         if len(self.named_laws("")) < len(self.laws):
             names = ", ".join(law.function.key for law in self.laws)
             raise StructureError(f"laws: got {names}; the functions must have different names")
@@ -275,8 +275,8 @@ class Stage:
             for name in (name for first in self.laws for name in first.states):
                 if name in law.inputs:
                     raise StructureError(
-                        f"law '{function.key}': takes the state '{name}', which the first law changes; name it in "
-                        "CLOSING_STATES, or hand it on as one of OUTPUTS"
+                        f"law '{function.key}': takes the state '{name}', which the first law changes; add it to "
+                        "CLOSING_STATES, or return it as one of OUTPUTS"
                     )
         returned = (*law.returns, *law.states)
         for count in returned_counts(function):
@@ -299,7 +299,7 @@ class Stage:
 
 
 def without(stage: Stage, absent: Sequence[str]) -> Stage:
-    """Return the stage with absent parameters per DOF replaced by zeros that the compiler knows."""
+    """Return the stage with absent parameters replaced by constant zeros."""
     names = tuple(name for name in stage.params if name in absent)
     if not names:
         return stage
@@ -310,7 +310,7 @@ def without(stage: Stage, absent: Sequence[str]) -> Stage:
 
 @functools.cache
 def returned_counts(law: wp.Function) -> tuple[int, ...]:
-    """Return how many values each ``return`` of a Warp function gives, as far as its text shows it."""
+    """Return the number of values of each ``return`` of a Warp function, as far as its source shows it."""
     if law.native_snippet is not None:
         return ()
     nodes = list(ast.walk(law.adj.tree))
@@ -332,24 +332,24 @@ def returned_counts(law: wp.Function) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Write:
-    """A signal that the kernel writes to an array, where that is not null."""
+    """A signal that the kernel writes to an array, unless that is null."""
 
     signal: str
     may_add: bool = False
-    """Whether it is added to what is there where the launch's argument ``adds`` is true, or always written over it."""
+    """Whether the launch's argument ``adds`` decides if the kernel adds to the array. Otherwise it overwrites it."""
     is_double: bool = False
     """Whether the array holds float64."""
     scattered: bool = True
-    """Whether it is written through the indices of efforts, or to an array of the DOFs in order."""
+    """Whether it is written through the indices of efforts, instead of in the order of the DOFs."""
     after: int | None = None
-    """Position of the stage after which it is taken. None: after the last."""
+    """Position of the stage after which the signal is taken. None: after the last."""
     sensed: bool = False
-    """Whether it is a position or velocity as sensors give it."""
+    """Whether it is a measured position or velocity, after sensors."""
 
 
 _RESERVED = {*SIGNALS.values(), "given", "target", "effort", "output", "computed", "kept", "control"}
 _RESERVED |= {"in", "row", "tile", "floats", "ints", "longs"}
-"""Labels that names of a kernel's own begin with, such as ``tile_size``."""
+"""Prefixes of the kernel's own names, such as ``tile_size``."""
 
 
 @dataclass(frozen=True)
@@ -360,36 +360,36 @@ class Chain:
     writes: tuple[Write, ...]
     flavour: Flavour = Flavour.SCALAR
     given: tuple[tuple[str, str], ...] = ()
-    """Signals that are there before the first stage, and the indices they are read through, beside `SIGNALS`."""
+    """Further signals available before the first stage, and the indices through which they are read."""
     keeps_rings: bool = True
-    """Whether new values are written to rings of past signals. Trial steps of a solver do without."""
+    """Whether new values are written to rings. Trial steps of a solver write none."""
     doubles: frozenset[str] = frozenset()
     """Signals that are read from arrays of float64."""
     held: int | None = None
     """Position of a controller that does not run at every step; its signals are held in between."""
     tile: Tile = DENSE
-    """The DOFs of a thread, where it works on blocks of lanes; and how rings lie in memory."""
+    """DOFs of a thread over blocks of lanes, and layout of rings in memory."""
 
     @functools.cached_property
     def sources(self) -> Mapping[str, str]:
-        """Indices through which each signal is read that no stage makes."""
+        """Signals from the simulation, and the indices through which they are read."""
         return sources(self.stages) | dict(self.given)
 
     @functools.cached_property
     def reads(self) -> tuple[str, ...]:
-        """The signals that the kernel reads from arrays."""
+        """Signals that the kernel reads from arrays."""
         asked = {name for stage in self.stages for name in stage.inputs} | {write.signal for write in self.writes}
         return tuple(name for name in self.sources if name in asked)
 
     @property
     def time_steps(self) -> tuple[str, ...]:
-        """Those of `TIME_STEPS` that laws get."""
+        """Time steps that laws take."""
         asked = {stage.time_step for stage in self.stages if "dt" in stage.inputs}
         return tuple(name for name in TIME_STEPS if name in asked)
 
     @property
     def has_slopes(self) -> bool:
-        """Whether slopes of the effort are written."""
+        """Whether derivatives of the effort are written."""
         return any(write.signal in SLOPES for write in self.writes)
 
     @property
@@ -410,26 +410,26 @@ class Chain:
             yield position, stage, f"stage{position}_{stage.label}" if clashes else stage.label
 
     def check(self) -> None:
-        """Refuse a stage that cannot be written, or that asks for a signal that nothing before it gives."""
+        """Raise if a stage cannot be written, or takes a signal that no earlier stage returns."""
         check_stages(((stage.label, stage) for stage in self.stages), self.sources)
 
 
 def sources(stages: Iterable[Stage]) -> dict[str, str]:
-    """Return the signals that stages can read from the simulation, and the indices they are read through."""
+    """Return the signals that stages can read from the simulation, and the indices through which they are read."""
     return SIGNALS | {custom_signal(name): "vel" for stage in stages for name in stage.custom_inputs}
 
 
 def custom_signal(name: str) -> str:
-    """Return the name of the signal that is read from array ``name`` of the simulation's control."""
+    """Return the name of the signal from array ``name`` of the simulation's control."""
     return f"custom_{name}"
 
 
 def check_stages(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) -> None:
-    """Refuse stages of which one cannot be written, or asks for a signal that nothing before it gives.
+    """Raise if a stage cannot be written, or takes a signal that no earlier stage returns.
 
     Args:
-        stages: Stages in order, each with what to call it in an error.
-        sources: The signals that are there before the first.
+        stages: Stages in order, each with its name in an error.
+        sources: Signals available before the first stage.
     """
     known = {*sources, "dt"}
     in_order = list(stages)
@@ -438,8 +438,8 @@ def check_stages(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) ->
         for name in names:
             if name not in known and name not in dict(stage.defaults):
                 raise StructureError(
-                    f"{label} asks for '{name}', which is neither its parameter or state nor a signal "
-                    f"at this place of the chain; {listed(name, sorted(known), 'signals')}"
+                    f"{label} needs '{name}', which is neither its parameter or state nor a signal of an earlier "
+                    f"stage; {listed(name, sorted(known), 'signals')}"
                 )
 
     for label, stage in in_order:

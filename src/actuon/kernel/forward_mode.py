@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws → functions that give the slopes of what they return, by the chain rule from statement to statement.
+"""Derivatives of laws by forward-mode differentiation, from statement to statement.
 
-`wp.grad` goes backwards, through branches that LLVM does not vectorise: a DC motor's envelope takes thirteen times as
-long with it. Forwards, a law without branches has slopes without branches. Functions that are not known here are asked
-of `wp.grad`, one call at a time.
+`wp.grad` differentiates in reverse, with branches that LLVM does not vectorise: a DC motor's envelope takes thirteen
+times as long. In forward mode, a law without branches has derivatives without branches. Calls of unknown functions are
+differentiated by `wp.grad`, one at a time.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .chain import returned_counts
 from .text import define, new_name
 
 VARIABLES = ("q", "qd")
-"""Variables of the slopes: position and velocity of the joint."""
+"""Variables of the derivatives: position and velocity of the joint."""
 
 Slopes = tuple[str | None, str | None]
-"""The slopes of something, by each of `VARIABLES`, as text; None where it is zero."""
+"""Derivatives of an expression by each of `VARIABLES`, as text; None for zero."""
 
 _ZERO_SLOPE = {
     "sign",
@@ -44,7 +44,7 @@ _ZERO_SLOPE = {
     "len",
 }
 _ZERO_SLOPE |= {"isnan", "isinf", "isfinite", "range", "static", "randf", "randn", "rand_init", "randi", "randu"}
-"""Functions that are flat between their steps, or do not give a number that has a slope."""
+"""Functions with zero derivative, or without one."""
 
 _CHAIN_RULE = {
     "exp": "{y}",
@@ -57,7 +57,7 @@ _CHAIN_RULE = {
     "float": "1.0",
     "float32": "1.0",
 }
-"""Slopes of functions y of x."""
+"""Derivatives of functions y of x."""
 
 _SELECTIONS: dict[str, Callable[..., str]] = {
     "where": lambda values, slopes: f"wp.where({values[0]}, {slopes[1]}, {slopes[2]})",
@@ -68,35 +68,35 @@ _SELECTIONS: dict[str, Callable[..., str]] = {
         f"wp.where({values[0]} > {values[2]}, {slopes[2]}, {slopes[0]}))"
     ),
 }
-"""Slopes of functions that choose one of their arguments."""
+"""Derivatives of functions that select one of their arguments."""
 
 
 class UnsupportedLaw(Exception):
-    """A law is written in a way that is not known here."""
+    """A law has statements that forward mode does not support."""
 
 
 @dataclass(frozen=True)
 class Derivative:
-    """A function that gives slopes."""
+    """Derivative of a law."""
 
     function: Any
-    """Takes what the law takes, then the slopes of arguments; returns the slopes of each value by both `VARIABLES`."""
+    """Warp function of the law's arguments and their derivatives. Returns derivatives of each value by `VARIABLES`."""
     returned: tuple[tuple[bool, bool], ...]
-    """Which of these may differ from zero."""
+    """Whether each of these may differ from zero."""
     asks_warp: bool
-    """Whether there is a `wp.grad` in it: Warp does not find such functions when others call them."""
+    """Whether it contains a `wp.grad`: Warp does not find such functions when others call them."""
 
 
 @functools.cache
 def derivative_of(law: wp.Function, given: tuple[tuple[str, int], ...]) -> Derivative:
-    """Return the Warp function of a law's slopes.
+    """Return the derivative of a law.
 
     Args:
         law: A Warp function.
-        given: The slopes of arguments that are not zero: names, and which of `VARIABLES`.
+        given: Non-zero derivatives of arguments: the argument's name and the index into `VARIABLES`.
 
     Raises:
-        UnsupportedLaw: It has no text, or its text has something in it that is not known here.
+        UnsupportedLaw: It has no Python source, or one with unsupported statements.
     """
     return _Forward(law, given).write()
 
@@ -115,7 +115,7 @@ class _Forward:
         self._lines: list[str] = []
         self._depth = 1
         self._fixed: set[str] = set()
-        """Variables that a branch or loop assigns: their slopes keep their names."""
+        """Variables that a branch or loop assigns: their derivatives keep their names."""
         self._slopes: dict[str, Slopes] = {}
         for name in dict.fromkeys(name for name, _ in given):
             by = [self._new(f"{name}_by_{VARIABLES[side]}") if (name, side) in given else None for side in (0, 1)]
@@ -179,7 +179,7 @@ class _Forward:
         self._depth -= 1
 
     def _fix(self, body: Sequence[ast.stmt]) -> None:
-        """Give variables that the next branch or loop assigns slopes that it can overwrite."""
+        """Declare derivatives of variables that the next branch or loop assigns, so that it can overwrite them."""
         for statement in body:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id not in self._fixed:
@@ -211,7 +211,7 @@ class _Forward:
                 self._slopes[name] = slopes[0], slopes[1]
 
     def _named(self, name: str, text: str | None) -> str | None:
-        """Return a variable or number as it is, and a new variable for any other expression."""
+        """Return a variable or number unchanged, and a new variable for any other expression."""
         if text is None or text.isidentifier() or text.replace(".", "").isdigit():
             return text
         made = self._new(name)
@@ -236,7 +236,7 @@ class _Forward:
         self._emit("return " + ", ".join(text or "0.0" for by in slopes for text in by))
 
     def _of(self, node: ast.expr) -> Slopes:
-        """Return the slopes of an expression."""
+        """Return the derivatives of an expression."""
         match node:
             case ast.Name(id=name):
                 return self._slopes.get(name, (None, None))
@@ -276,7 +276,7 @@ class _Forward:
         raise UnsupportedLaw(ast.unparse(node))
 
     def _of_call(self, node: ast.Call, count: int | None) -> Sequence[Slopes]:
-        """Return the slopes of a call's ``count`` values, or of as many as there are."""
+        """Return the derivatives of a call's ``count`` values, or of all of them."""
         if node.keywords:
             raise UnsupportedLaw(ast.unparse(node))
         function = self._function(node)
@@ -301,7 +301,7 @@ class _Forward:
         return eval(ast.unparse(node.func), self._namespace)
 
     def _of_own(self, function: wp.Function, node: ast.Call, slopes: Sequence[Slopes]) -> Sequence[Slopes]:
-        """Return the slopes of a call of another Warp function that is written in Python."""
+        """Return the derivatives of a call of another Warp function that is written in Python."""
         if _is_constant(function):
             return [(None, None)]
         names = list(function.input_types)
@@ -326,7 +326,7 @@ class _Forward:
         ]
 
     def _by_grad(self, node: ast.Call, slopes: Sequence[Slopes]) -> Slopes:
-        """Return the slopes of a call with one value, by Warp's own derivative."""
+        """Return the derivatives of a call with one value, by `wp.grad`."""
         function, called = self._function(node), ast.unparse(node.func)
         if not isinstance(function, wp.Function):
             raise UnsupportedLaw(ast.unparse(node))
@@ -379,7 +379,7 @@ def _times(slope: str, factor: str) -> str:
 
 
 def _is_constant(function: wp.Function) -> bool:
-    """Return whether a function of one value has an empty adjoint, which says that it has no slopes."""
+    """Return whether a function of one value has an empty adjoint, which declares its derivative as zero."""
     adjoint = function.custom_grad_func
     if adjoint is None or len(adjoint.input_types) != len(function.input_types) + 1:
         return False
@@ -389,9 +389,9 @@ def _is_constant(function: wp.Function) -> bool:
 
 @functools.cache
 def part_of_law(law: wp.Function, place: int) -> Any:
-    """Return a Warp function of one of a law's values: `wp.grad` sums over all values that a function returns.
+    """Return a Warp function of one of a law's values, since `wp.grad` sums over all values of a function.
 
-    It takes an array as its address and its length: `wp.grad` returns no arrays.
+    It takes arrays as address and length, since `wp.grad` returns no arrays.
     """
     counts = returned_counts(law)
     returned = [f"value{i}" for i in range(max(counts, default=1))]

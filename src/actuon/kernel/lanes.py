@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of a kernel that work on numbers of each DOF: in blocks of lanes, in a loop over them; else one by one."""
+"""Lines of a kernel on numbers of each DOF: a loop over a block of lanes, or a single DOF."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from dataclasses import dataclass
 from .text import new_name
 
 Slopes = tuple["Value | None", "Value | None"]
-"""Derivatives of a number by position and velocity of the joint; None where that is zero, or not asked for."""
+"""Derivatives of a number by position and velocity of the joint; None for zero, or if not needed."""
 
 
 @dataclass
 class Value:
-    """A number of each DOF: a local vector of lanes, or a variable of the lane at hand."""
+    """A number of each DOF: a local vector of lanes, or a variable of the current lane."""
 
     name: str
     is_lane: bool = False
     slopes: Slopes = (None, None)
     bounds: tuple[Value, Value] | None = None
-    """Its values at the lowest and at the highest effort that limits allow; None where they are equal, or not asked
-    for."""
+    """Values at the lowest and at the highest effort that limits allow; None if equal, or not needed."""
 
 
 def constant(text: str, slopes: Slopes = (None, None)) -> Value:
@@ -36,17 +35,17 @@ def indented(lines: list[str], by: int = 1) -> list[str]:
 
 
 class Lanes:
-    """Lines that are written so far, and the loop over lanes that is open.
+    """Lines written so far, and the open loop over lanes.
 
     Args:
         in_blocks: Whether a kernel's thread works on blocks of lanes.
-        taken: Names that variables must not have.
+        taken: Names that are in use.
     """
 
     def __init__(self, in_blocks: bool, taken: Iterable[str]):
         self.in_blocks = in_blocks
         self.lines: list[str] = []
-        """All that stands before the open loop."""
+        """Lines before the open loop."""
         self.loop: list[str] = []
         """Lines of the open loop."""
         self.closed_loops = 0
@@ -57,14 +56,14 @@ class Lanes:
         return new_name(name, self._taken)
 
     def is_new(self, name: str) -> bool:
-        """Reserve a name; return False where it is in use."""
+        """Reserve a name; return False if it is in use."""
         if name in self._taken:
             return False
         self._taken.add(name)
         return True
 
     def at(self, value: Value) -> str:
-        """Return the text of a value inside the loop over lanes."""
+        """Return the text of a value inside the loop."""
         return f"{value.name}[j]" if self.in_blocks and not value.is_lane else value.name
 
     def variable(self, name: str, text: str) -> Value:
@@ -74,7 +73,7 @@ class Lanes:
         return Value(made, is_lane=self.in_blocks)
 
     def keep(self, value: Value, name: str, declare: bool = True) -> Value:
-        """Keep a value of this lane beyond the loop; without ``declare`` in a variable that is there."""
+        """Store a value of this lane for use after the loop; without ``declare``, in an existing variable."""
         if not self.in_blocks:
             if value.name != name:
                 self.loop.append(f"{name} = {value.name}")
@@ -88,8 +87,8 @@ class Lanes:
         """End the loop.
 
         Args:
-            tables: Signals by name. What was made in the loop is replaced there by what is kept beyond it.
-            needed: The signals to keep.
+            tables: Signals by name. Those computed in the loop are replaced by stored ones.
+            needed: Signals to store.
         """
         kept: dict[str, Value] = {}
         for signals in tables:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches a kernel again and again with few changes in between, at little cost per launch.
+"""Repeated launches of a kernel with few changes in between, at little cost per launch.
 
 `wp.launch` packs every argument on every call, some 20 µs for a whole actuator. A `Launch` packs an argument when it
 changes, and on the CPU calls the compiled function directly. A `TiledLaunch` does so for ranges of tiles, from several
-threads where there is enough to do.
+threads if the step is long enough.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import warp as wp
 from ..threads import available_threads, run_together
 
 DOFS_PER_THREAD = 24576
-"""Fewest DOFs worth a CPU thread of their own: less work than this is done before a second thread has woken."""
+"""Smallest number of DOFs per CPU thread: fewer are done before a second thread wakes."""
 
 WORTH_WAKING = 6e-4
 """Shortest step [s] that is shared with sleeping threads: waking one takes some 50 µs, on a virtual machine more."""
@@ -36,7 +36,7 @@ def recording_tape() -> Any:
 
 @contextlib.contextmanager
 def unrecorded() -> Iterator[None]:
-    """Let no `wp.Tape` record what is launched in this block."""
+    """Hide the launches of this block from any recording `wp.Tape`."""
     tape = recording_tape()
     if tape is None:
         yield
@@ -50,10 +50,10 @@ def unrecorded() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class CCall:
-    """A launch as compiled code calls it: ``function(bounds, arguments)``, all of them addresses.
+    """A launch for compiled code: ``function(bounds, arguments)``, all of them addresses.
 
     To step another cell, copy ``size`` bytes of arguments and write its number, an int32, at ``first``. The addresses
-    are valid as long as this object lives, and what the arguments point to.
+    are valid during the lifetime of this object and of the arrays in its arguments.
     """
 
     function: int
@@ -61,22 +61,22 @@ class CCall:
     arguments: int
     size: int
     first: int | None
-    """Offset of the argument ``first`` [bytes], where the kernel has it."""
+    """Offset of the argument ``first`` [bytes]; None if the kernel has none."""
     launch: Launch = field(repr=False, compare=False)
-    """Holds what the addresses point to."""
+    """Owner of the memory at these addresses."""
 
 
 class Launch:
     """A kernel with its arguments packed.
 
-    On the CPU it keeps its own packed arguments and calls the compiled function itself. That leans on how Warp's
-    recorded launches are made; where a release of Warp makes them otherwise, the recorded launch is used as it is.
+    On the CPU it keeps its own packed arguments and calls the compiled function itself. This uses attributes of Warp's
+    recorded launches; without them it falls back to the recorded launch.
 
     Args:
         kernel: The kernel.
-        dim: How many threads.
-        device: Where it runs.
-        values: Every argument, by name or in order.
+        dim: Number of threads.
+        device: Device of the launch.
+        values: All arguments, by name or in order.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Launch:
             self.run = functools.partial(self.record.hooks.forward, *given)
 
     def launch(self) -> None:
-        """Run the kernel, or record it where a graph is being captured."""
+        """Run the kernel, or record it during graph capture."""
         if self.record.device.is_capturing:
             self.record.launch()
         else:
@@ -124,7 +124,7 @@ class Launch:
         )
 
     def set(self, name: str, value: object) -> None:
-        """Change an argument for all launches to come."""
+        """Change an argument for all later launches."""
         self._values[name] = value
         index = self._at[name]
         self.record.set_param_at_index(index, value)
@@ -132,14 +132,14 @@ class Launch:
             setattr(self._packed, name, self.record.params[index + 1])
 
     def update(self, values: Mapping[str, object]) -> None:
-        """Change those arguments that are others than before."""
+        """Change the arguments whose values differ."""
         for name, value in values.items():
             known = self._values[name]
             if value is not known and (not isinstance(value, float) or value != known):
                 self.set(name, value)
 
     def move(self, name: str, address: int) -> bool:
-        """Change where an array argument lies, and nothing else of it. False where only `set` can."""
+        """Change only the address of an array argument. Return False if `set` is required."""
         if self._packed is None:
             return False
         for packed in (self.record.params[self._at[name] + 1], getattr(self._packed, name)):
@@ -148,15 +148,15 @@ class Launch:
 
 
 class TiledLaunch:
-    """A kernel over tiles of DOFs, or over single ones, launched as ranges of them.
+    """A kernel over tiles of DOFs, or over single DOFs, launched as ranges.
 
     Args:
         kernel: The kernel, which has an argument ``first``.
-        units: How many tiles, or DOFs.
-        in_tiles: Whether a thread of the kernel takes a tile.
+        units: Number of tiles, or DOFs.
+        in_tiles: Whether a thread of the kernel processes a tile.
         dofs: DOFs that CPU threads may share; 0 for one thread.
-        device: Where it runs.
-        values: Every argument, by name. That of ``first`` is filled in.
+        device: Device of the launch.
+        values: All arguments by name, except ``first``.
     """
 
     def __init__(
@@ -171,25 +171,25 @@ class TiledLaunch:
         self._launches = 0
 
     def part(self, first: int, last: int) -> Launch:
-        """Return a launch of a range of units, with the arguments as they are now."""
+        """Return a launch of a range of units, with the current arguments."""
         dim = (last - first, 1) if self._in_tiles else last - first
         return Launch(self._kernel, dim, self._device, self._values | {"first": first})
 
     def set(self, name: str, value: object) -> None:
-        """Change one argument for all launches to come. One that the kernel does not take is left alone."""
+        """Change an argument for all later launches. Names that the kernel does not have are ignored."""
         if name in self._values:
             self._values[name] = value
             for shard in self._shards:
                 shard.set(name, value)
 
     def move(self, name: str, address: int) -> bool:
-        """Change where an array argument lies, for all launches to come. False where only `set` can."""
+        """Change only the address of an array argument for all later launches. Return False if `set` is required."""
         if name not in self._values:
             return True
         return all(shard.move(name, address) for shard in self._shards)
 
     def run(self) -> None:
-        """Run the kernel over all DOFs, or record it where a graph is being captured."""
+        """Run the kernel over all DOFs, or record it during graph capture."""
         if not self._device.is_cpu or self._device.is_capturing:
             for shard in self._shards:
                 shard.record.launch()
@@ -197,7 +197,7 @@ class TiledLaunch:
             self._shards[0].run()
         else:
             self._launches += 1
-            if self._slow_runs >= 2 and self._launches % 64:  # now and then it is timed again
+            if self._slow_runs >= 2 and self._launches % 64:  # timed again at every 64th launch
                 run_together([shard.run for shard in self._shards])
             else:
                 self._run_in_turn()

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory access of a kernel over blocks of lanes, on the CPU.
 
-Each function moves the numbers of a block between an array and a local vector. The laws are then called in a loop over
-local vectors, which LLVM turns into SIMD code; it cannot while accesses to thirty arrays that might overlap stand
-between. The bodies are C++, because Warp's own array access multiplies by a stride that is known only at run time,
-which keeps LLVM from vectorising it. They assume contiguous arrays.
+Each function copies the numbers of a block between an array and a local vector. A loop over local vectors then calls
+the laws; LLVM vectorises it, since it accesses no arrays that might overlap. The bodies are C++, because Warp's array
+access multiplies by a stride that is known only at run time, which LLVM cannot vectorise. They assume contiguous
+arrays.
 
-``count`` is how many lanes of a block are in range. States are padded to whole blocks, so that these are read and
-written without a look at it. A null array reads as zero and swallows what is written to it, so that optional arrays
-need no kernel of their own.
+``count`` is the number of lanes in range. States are padded to whole blocks, so that reads and writes ignore it. A null
+array reads as zero and ignores writes, so that optional arrays need no separate kernel.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from .types import Doubles, Floats, Indices, Ints
 
 _TAIL = '_Pragma("clang loop vectorize(disable) unroll(disable)") for (int j = 0; j < count; ++j)'
 _MIXED = -2
-"""Stands for the row of a block whose lanes read different rows of a ring; less the bits of these rows."""
+"""Row of a block whose lanes read different rows of a ring; minus the bits of these rows."""
 _MANY_DOFS = 16384
-"""Number of DOFs from which arrays that the next step does not read are written past the caches."""
+"""Number of DOFs from which arrays that the next step does not read bypass the caches."""
 _FEW_ROWS = 24
-"""Rings of at most so many rows are read row by row where lanes differ: that is a stream, gathers are not."""
+"""Rings with at most this many rows are read row by row if lanes differ, which is faster than gathers."""
 
 
 @functools.cache
@@ -52,7 +51,7 @@ def _code(lanes: int) -> dict[str, str]:
     floats, ints = f"wp::vec_t<{lanes}, wp::float32>", f"wp::vec_t<{lanes}, wp::int32>"
 
     def read(block: str) -> str:
-        """Read a block from ``from``, and ask for the next: processors do not foresee twenty streams."""
+        """Read a block from ``from``, and prefetch the next: processors do not predict twenty streams."""
         return f"""
             {block} value;
             if (count >= {lanes}) {{

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory access of a kernel over single DOFs: plain Warp, which takes strided arrays, runs on CUDA and has a gradient.
+"""Memory access of a kernel over single DOFs: plain Warp, for strided arrays, CUDA and gradients.
 
-A null array reads as zero, so that optional inputs need no kernel of their own. Arguments that only blocks of lanes
-need are there for `memory_block`. What is written is written by plain statements of the kernel: a backward pass replays
-functions, and would write again.
+A null array reads as zero, so that optional inputs need no separate kernel. The signatures match those of
+`memory_block`, which uses more arguments. The kernel writes by plain statements, since a backward pass replays
+functions and would write twice.
 """
 
 from __future__ import annotations

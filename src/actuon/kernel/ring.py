@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rings of past signals: how they lie in memory, and what tells two of them apart.
+"""Rings of past signals: their layout in memory, and the tags that identify their contents.
 
-A ring of depth D keeps the last D values of each of its signals (columns), per DOF, in D + 1 rows. In a row, the values
-of one block of lanes lie together, column by column::
+A ring of depth D stores the last D values of each of its signals (columns), per DOF, in D + 1 rows. In a row, the
+values of one block of lanes are adjacent, column by column::
 
     ring[row][block][column][lane]
 
-so that a step reads one stream of memory and writes another, whatever the number of columns; and, where DOFs look back
-differently far, one stream for each row that is looked at.
+A step thus reads one stream of memory and writes another, whatever the number of columns; if the delay differs between
+DOFs, it reads one stream per row.
 
-A step reads the ring of one state and writes that of another. The row that is one too many is *spare*: a step writes
-what is new to the state that it goes to, and to the spare row of the state that it came from. Stepping back and forth
-between two states then moves nothing else; stepping to any other state copies the whole ring. To tell the cases apart,
-a ring has a tag that no other content has had, the tag of the content that it has with its spare row, and the tag of
-the content that it was copied from.
+A step reads the ring of one state and writes that of another. The additional row is *spare*: a step writes new values
+into the next state, and into the spare row of the current one. Stepping back and forth between two states then copies
+nothing else; stepping to any other state copies the whole ring. To distinguish these cases, a ring has a unique tag of
+its content, the tag of the content including its spare row, and the tag of the content that it was copied from.
 
-How far back one may look differs by DOF after a masked reset (``pushes``). What a kernel thread needs once is kept once
-per tile, the DOFs that it works on, so that it can be written in place while other threads still read theirs: the row
-written last (``newest``), how far back all DOFs of the tile may look (``filled``), and the tags.
+After a masked reset, the number of valid rows differs by DOF (``pushes``). Values per thread are stored once per tile,
+so that a thread can write in place while others read theirs: the row written last (``newest``), the number of rows that
+are valid for all DOFs of the tile (``filled``), and the tags.
 
-Where a stage looks back by a time, the last column holds the length of the step after each row; zero where it is not
-known, which stands for that of the row after it. Where steps are alike the row follows from their length; where they
-are not, lengths are summed up, row by row.
+For delays in seconds, the last column holds the length of the step after each row; zero, if unknown, means that of the
+next row. If all steps are equal, the row follows from their length; otherwise lengths are summed row by row.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ def next_row(newest: int, rows: int):
 
 @wp.func
 def late_row(lag: int, pushes: int, newest: int, rows: int):
-    """Return the row of ``lag`` steps ago, or the oldest there is; `NOW` if there is none."""
+    """Return the row of ``lag`` steps ago, or the oldest valid row; `NOW` if none is valid."""
     back = wp.min(lag, pushes)
     row = newest - back + 1
     row = wp.where(row < 0, row + rows, row)
@@ -51,32 +49,32 @@ def late_row(lag: int, pushes: int, newest: int, rows: int):
 
 
 ROUNDING = wp.constant(1.0e-3)
-"""Share of a step by which an age may exceed a whole number of steps and still be that."""
+"""Share of a step by which an age may exceed a whole number of steps and still count as that."""
 _MOST_STEPS = wp.constant(1.0e6)
-"""More than a ring has rows."""
+"""Number of steps larger than that of any ring."""
 
 
 @wp.func
 def steps_back(age: float, gap: float):
-    """Return how many steps of length ``gap`` an age spans."""
+    """Return the number of steps of length ``gap`` in an age."""
     return wp.min(age / gap, _MOST_STEPS)
 
 
 @wp.func
 def held_back(age: float, gap: float):
-    """Return how many steps ago the newest value at least ``age`` old is, for steps of equal length."""
+    """Return the age in steps of the newest value at least ``age`` old, for steps of equal length."""
     return int(wp.ceil(steps_back(age, gap) - ROUNDING))
 
 
 @wp.func
 def whole_back(age: float, gap: float):
-    """Return how many steps ago the oldest value at most ``age`` old is, for steps of equal length."""
+    """Return the age in steps of the oldest value at most ``age`` old, for steps of equal length."""
     return int(wp.floor(steps_back(age, gap)))
 
 
 @wp.func
 def share_back(age: float, gap: float):
-    """Share of a step by which ``age`` is beyond `whole_back`."""
+    """Return the share of a step by which ``age`` exceeds `whole_back`."""
     steps = steps_back(age, gap)
     return steps - wp.floor(steps)
 
@@ -113,18 +111,18 @@ def uneven_back(
     lane: int,
     lanes: int,
 ) -> wp.vec3:
-    """Return `held_back`, or `whole_back` where a stage blends, for steps of any length; the age of that value; and the
+    """Return `held_back`, or `whole_back` if a stage blends, for steps of any length; the age of that value; and the
     length of the step before it. ``now`` is the length of this step."""
 
 
 @wp.func
 def uneven_share(age: float, found: wp.vec3):
-    """Share of the step before by which ``age`` is beyond what `uneven_back` found."""
+    """Return the share of the step before by which ``age`` exceeds the age from `uneven_back`."""
     return wp.clamp((age - found[1]) / found[2], 0.0, 1.0)
 
 
 @wp.func
 def ring_at(row: int, column: int, columns: int, width: int, lane: int, lanes: int):
-    """Return where a ring holds a value, from its own beginning on."""
+    """Return the offset of a value in a ring."""
     in_block = lane % lanes
     return (row * width + lane - in_block) * columns + column * lanes + in_block

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one stage as a chain of its own: how staged steps, and calls of single components, run a law."""
+"""Runs a single stage as a chain, for staged steps and calls of single components."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .types import Flavour
 
 @dataclass(frozen=True)
 class SignalArray:
-    """A signal as an array, and where the DOFs are in it."""
+    """A signal as an array, with the indices of the DOFs in it."""
 
     array: wp.array | None
     indices: wp.array
     """Shape (N,)."""
     is_direct: bool = False
-    """Whether the indices just count through the DOFs."""
+    """Whether the array holds the DOFs in order, so that indices are not needed."""
 
 
 Given = SignalArray
@@ -61,7 +61,7 @@ def parameter_values(components: Mapping[int, Runnable]) -> dict[Any, Any]:
 
 
 def memory_values(cells: Cells, current: Memory | None, following: Memory | None) -> dict[Role, dict[Any, Any]]:
-    """Return what a kernel is told of cells and of the memory in them, by role and key."""
+    """Return the arguments of a kernel that describe cells and their memory, by role and key."""
     sizes: dict[Any, Any] = {"first": 0, "dofs": cells.dofs, "room": cells.num_dofs}
     sizes |= {
         "width": cells.width,
@@ -81,10 +81,10 @@ def memory_values(cells: Cells, current: Memory | None, following: Memory | None
 
 
 def _groups(stage: Stage, given: Mapping[str, SignalArray]) -> dict[str, str]:
-    """Return the signals that a kernel reads through indices, and the name of these.
+    """Return the signals that a kernel reads through indices, and the names of these indices.
 
-    Those of stages before, which need none, are read through a null array where all that share it are: whether there
-    are such stages then makes no difference to the kernel.
+    Signals of earlier stages need no indices. If all signals of a group are such, it is read through a null array, so
+    that the same kernel serves chains with and without these stages.
     """
     found = {name: group for name, group in sources([stage]).items() if name in given}
     indexed = {group for name, group in found.items() if not given[name].is_direct}
@@ -104,14 +104,14 @@ def run_stage(
     """Run one stage from arrays to arrays.
 
     Args:
-        component: Whose stage.
+        component: Component of the stage.
         given: Signals by name.
         results: Arrays of shape (N,) to write, by the name of the signal.
-        current: State before; None where there is none.
+        current: State before; None without memory.
         following: State after, written.
         dt: Time step [s].
-        stage: The stage to run. Default: that of ``component``, without the way back.
-        control: States of the chain before and after, and k, where the stage runs at one of every k steps only.
+        stage: Stage to run. Default: that of ``component``, without its closing law.
+        control: States of the chain before and after, and k, if the stage runs only at every k-th step.
     """
     if current is not None and following is not None and not following.fits(current):
         between = current.empty_like()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tangent of a chain, in its kernel: derivatives of the effort by position and velocity, and what limits allow.
+"""Linearisation of a chain in its kernel: derivatives of the effort by position and velocity, and bounds of the limits.
 
-Each signal carries its two slopes from law to law, by the chain rule (see `forward_mode`). Commands, past values and
-states are constants. The effort, and what laws of a stage make of it for each other, carry two bounds in the same way:
-what laws from the first limit on make of efforts that are far too large.
+Each signal carries its two derivatives from law to law, by the chain rule (see `forward_mode`). Commands, past values
+and states are constant. The effort, and signals that laws of a stage derive from it, also carry two bounds: the results
+of the laws, from the first limit on, for efforts of ±`HUGE`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SEEDS = {
     "q": (constant("1.0"), None),
     "qd": (None, constant("1.0")),
 }
-"""Slopes of position and velocity themselves."""
+"""Derivatives of position and velocity themselves."""
 
 
 class Tangent:
-    """Writes it, law by law, beside the laws themselves.
+    """Writer of the linearisation, law by law.
 
     Args:
-        lanes: Where to.
+        lanes: Lines of the kernel.
         chain: The chain.
     """
 
@@ -49,19 +49,19 @@ class Tangent:
         """Objects other than laws that the lines refer to, by name."""
 
     def seeded(self, signal: str, value: Value) -> Value:
-        """Return a signal of the simulation, with its slopes."""
+        """Return a signal of the simulation, with its derivatives."""
         return Value(value.name, value.is_lane, SEEDS[signal]) if self.has_slopes and signal in SEEDS else value
 
     def slopes_of(
         self, law: Law, called: str, arguments: Mapping[str, str], values: Mapping[str, Value]
     ) -> dict[str, Slopes]:
-        """Write the slopes of signals that a law is about to give.
+        """Write the derivatives of the signals that a law returns, before its call.
 
         Args:
             law: The law.
-            called: What it is called in the kernel.
-            arguments: What it gets, as texts for one lane, by the name of the argument.
-            values: Those of them that are signals.
+            called: Name of the law in the kernel.
+            arguments: Texts of its arguments for one lane, by name.
+            values: Arguments that are signals.
         """
         if not self.has_slopes:
             return {}
@@ -89,7 +89,7 @@ class Tangent:
     def _by_grad(
         self, law: Law, called: str, arguments: Mapping[str, str], slopes: Mapping[str, Slopes]
     ) -> dict[str, Slopes]:
-        """Differentiate a law by `wp.grad`, where it is not written in plain statements on numbers."""
+        """Differentiate a law by `wp.grad`, if forward mode does not support it."""
         names, given = [], []
         for name, kind in law.function.input_types.items():
             text = arguments[name]
@@ -107,13 +107,13 @@ class Tangent:
         return found
 
     def slopes_now(self, signal: str, now: Value, row: str, share: str) -> Slopes:
-        """Return the slopes of a signal out of a ring: its own where it is that of this step, else zero.
+        """Return the derivatives of a signal from a ring: zero for past values.
 
         Args:
-            signal: Its name.
-            now: What it is at this step, outside the loop over lanes.
+            signal: Name of the signal.
+            now: Value at this step, outside the loop over lanes.
             row: Rows of the ring.
-            share: Of the step before, where two are blended.
+            share: Share of the step before, if two are blended.
         """
         found: list[Value | None] = []
         for side, slope in zip(("slope_q", "slope_qd"), now.slopes, strict=True):
@@ -126,12 +126,12 @@ class Tangent:
         return found[0], found[1]
 
     def slopes_of_network(self, output: str, network: Network, view: Mapping[str, Value]) -> Slopes:
-        """Return the slopes of a network's output, outside the loop over lanes.
+        """Return the derivatives of a network's output, outside the loop over lanes.
 
         Args:
-            output: What it is called.
+            output: Name of the output.
             network: The network, whose inputs are sums and differences of signals.
-            view: The signals.
+            view: Signals by name.
         """
         found: list[Value | None] = []
         for side, name in enumerate(("slope_q", "slope_qd")):
@@ -151,7 +151,7 @@ class Tangent:
         return found[0], found[1]
 
     def _sums(self, signal: str, terms: Sequence[tuple[str, Slopes]]) -> Slopes:
-        """Return the slopes of a signal: the sum of its partial derivatives, each times the slopes of its variable."""
+        """Return the derivatives of a signal: the sum of its partial derivatives times those of their variables."""
         sides: list[Value | None] = []
         for side, name in enumerate(("slope_q", "slope_qd")):
             texts = [
@@ -163,7 +163,7 @@ class Tangent:
         return sides[0], sides[1]
 
     def start_bounds(self, signals: dict[str, Value]) -> None:
-        """Let the effort that a limit gets have bounds that every limit clips, where it has none yet."""
+        """Set the bounds of the effort before the first limit to ±`HUGE`."""
         effort = signals.get("effort")
         if self.has_bounds and effort is not None and effort.bounds is None:
             bounds = constant(f"-{HUGE}"), constant(f"{HUGE}")
@@ -172,14 +172,14 @@ class Tangent:
     def bounds_of(
         self, law: Law, called: str, arguments: Mapping[str, str], values: Mapping[str, Value], signals: Sequence[str]
     ) -> dict[str, tuple[Value, Value]]:
-        """Write the bounds of signals that a law is about to give; none where nothing that it gets has any.
+        """Write the bounds of signals that a law returns, before its call; none if no argument has bounds.
 
         Args:
             law: The law.
-            called: What it is called in the kernel.
-            arguments: What it gets, as texts for one lane, by the name of the argument.
-            values: Those of them that are signals.
-            signals: Those that it gives whose bounds are wanted.
+            called: Name of the law in the kernel.
+            arguments: Texts of its arguments for one lane, by name.
+            values: Arguments that are signals.
+            signals: Results whose bounds are needed.
         """
         given = {name: values[name].bounds for name in arguments if name in values}
         bounds = {name: pair for name, pair in given.items() if pair is not None}
@@ -194,7 +194,7 @@ class Tangent:
         return {name: (sides[0][name], sides[1][name]) for name in signals}
 
     def finish(self, signals: dict[str, Value]) -> None:
-        """Make signals of the slopes of the effort, and of its bounds."""
+        """Add the derivatives and bounds of the effort to the signals."""
         if self.has_slopes:
             found = zip(SLOPES, signals["effort"].slopes, strict=True)
             signals |= {name: value or constant("0.0") for name, value in found}

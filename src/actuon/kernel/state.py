@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of a chain: one buffer per type, cell by cell, and views of it by stage and name.
 
-A cell is one contiguous block of each buffer: the memory of one robot, or that of all DOFs where robots are not told
-apart. In it, the states of the stages lie one after the other, each a number of rows over the DOFs of the cell, padded
-to whole blocks of lanes. What is kept once per tile (see `actuon.kernel.ring`) has one entry for each tile of the cell.
+A cell is one contiguous block of each buffer: the memory of one robot, or of all DOFs without ``robot_dofs``. It holds
+the states of the stages one after the other, each as rows over the DOFs of the cell, padded to whole blocks of lanes.
+States per tile (see `actuon.kernel.ring`) have one entry for each tile of the cell.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Cells:
     dofs: int
     """DOFs of a cell: of one robot, or all."""
     tile: Tile = DENSE
-    """Blocks of lanes that a thread of a kernel takes; also how cells are padded."""
+    """Blocks of lanes of a kernel thread. Cells are padded to these blocks."""
     tile_size: int = DENSE.size
     """DOFs per tile in memory: those of ``tile``, or one on CUDA."""
 
@@ -62,14 +62,14 @@ class Cells:
 
     @property
     def width(self) -> int:
-        """Lanes of a cell: its DOFs, padded to whole blocks."""
+        """Lanes of a cell: its DOFs, padded to whole blocks of lanes."""
         return -(-self.dofs // self.tile.lanes) * self.tile.lanes
 
     @property
     def row_width(self) -> int:
         """Lanes from one row of a network's state to the next.
 
-        Rows at multiples of 4 KB would share sets of the cache, and push each other out.
+        Rows at multiples of 4 KB would share cache sets, and evict each other.
         """
         return self.width + self.tile.lanes if self.width and self.width % 1024 == 0 else self.width
 
@@ -81,18 +81,18 @@ class Cells:
 
 @dataclass(frozen=True)
 class Word:
-    """A state of a stage: a number of each DOF, rows of them, or a number of each tile."""
+    """A state of a stage: a number per DOF, several rows of such numbers, or a number per tile."""
 
     name: str
     buffer: str = "floats"
     """One of ``floats``, ``ints``, ``longs``."""
     rows: int | None = None
-    """Rows over the DOFs; None for one number of each."""
+    """Rows over the DOFs; None for one number per DOF."""
     first: FirstValue | None = 0.0
-    """Value after a reset; None where a reset leaves it as it is, `NEXT` for one more than before."""
+    """Value after a reset; None if a reset keeps it, `NEXT` if a reset adds one."""
     per_tile: bool = False
     by_mask: bool = True
-    """Whether it is reset with some of its DOFs, or only with all of them."""
+    """Whether a reset with a mask applies to it, or only a reset of all DOFs."""
 
     @property
     def counts_resets(self) -> bool:
@@ -109,12 +109,12 @@ def ring_words(depth: int, columns: int) -> tuple[Word, ...]:
 
 
 class Memory:
-    """The buffers of a state, and where each state of each stage lies in them.
+    """Buffers of a state, and the place of each state of each stage in them.
 
     Args:
-        cells: How the DOFs lie in cells.
-        words: The states of each stage, by its position.
-        device: Where it lives.
+        cells: Layout of the DOFs in cells.
+        words: States of each stage, by its position.
+        device: Device of the buffers.
         requires_grad: Allocate gradients.
     """
 
@@ -123,9 +123,9 @@ class Memory:
     ):
         self.cells, self.device = cells, device
         self.words: dict[tuple[int, str], Word] = {}
-        """The states, by position of their stage and name."""
+        """States, by position of their stage and name."""
         self.places: dict[tuple[int, str], int] = {}
-        """Where each begins in a cell of its buffer."""
+        """Offset of each state in a cell of its buffer."""
         self.sizes = dict.fromkeys(_DTYPES, 0)
         """Entries of a cell in each buffer."""
         for position, own in words.items():
@@ -149,7 +149,7 @@ class Memory:
             )
             for name, size in self.sizes.items()
         }
-        """All that is remembered, by name of the type."""
+        """Buffers by name of the type."""
         self._views: dict[tuple[int, str, bool], wp.array] = {}
         self._resets: dict[int | None, Launch] = {}
         for key, word in self.words.items():
@@ -159,18 +159,18 @@ class Memory:
                 self.view(*key).fill_(word.first)
         self._fill_from_parameters(None, None)
         for at in (None, *words) if device.is_cuda else (None,):
-            self._tables(at)  # here, since a captured graph must not make them
+            self._tables(at)  # here, since graph capture must not allocate them
 
     def _stride(self, word: Word) -> int:
         """Return the entries from one row of a state to the next."""
         return self.cells.width if word.rows is None or word.name == "ring" else self.cells.row_width
 
     def reset(self, mask: wp.array | None, position: int | None = None) -> None:
-        """Give states their first values again.
+        """Reset states to their first values.
 
         Args:
-            mask: Which DOFs, bool of shape (N,); None for all, with what is kept once per tile.
-            position: Of a stage; None for all stages.
+            mask: DOFs to reset, bool of shape (N,); None for all, including states per tile.
+            position: Position of a stage; None for all stages.
         """
         if self.cells.num_dofs == 0:
             return
@@ -189,7 +189,7 @@ class Memory:
         return Launch(_reset, (count, self.cells.num_dofs), self.device, values)
 
     def _tables(self, position: int | None) -> tuple[int, dict[str, wp.array]]:
-        """Return the rows of a stage, or of all, as `_reset` takes them."""
+        """Return the rows of a stage, or of all stages, as arguments of `_reset`."""
         rows = tuple(
             (word.buffer, self.places[key], word.rows, float(word.first), word.per_tile, word.by_mask)
             for key, word in self.words.items()
@@ -198,7 +198,7 @@ class Memory:
         return _reset_tables(rows, self.cells.row_width, str(self.device))
 
     def _fill_from_parameters(self, mask: wp.array | None, position: int | None) -> None:
-        """Give states that begin at the value of a parameter that value."""
+        """Reset states whose first value is that of a parameter."""
         for key, word in self.words.items():
             if callable(word.first) and position in (None, key[0]) and self.cells.num_dofs:
                 grid = self.grid(*key)
@@ -212,7 +212,7 @@ class Memory:
         return Memory(self.cells, words, self.device, self.buffers["floats"].requires_grad)
 
     def ring_rows(self, position: int) -> int:
-        """Return how many rows the ring of a stage has: one more than it looks back."""
+        """Return the number of rows in the ring of a stage: one more than its depth."""
         newest = self.words[position, "newest"].first
         assert isinstance(newest, int)
         return newest + 2
@@ -228,7 +228,7 @@ class Memory:
         return self._views[position, name, True]
 
     def view(self, position: int, name: str) -> wp.array:
-        """Return a state as users see it: shape (N,) or (rows, N); with robots as cells (R, D) or (rows, R, D)."""
+        """Return a state for users: shape (N,) or (rows, N); with ``robot_dofs``, (R, D) or (rows, R, D)."""
         if (position, name, False) in self._views:
             return self._views[position, name, False]
         word, cells = self.words[position, name], self.cells
@@ -242,7 +242,7 @@ class Memory:
         return view
 
     def of_tiles(self, position: int, name: str) -> np.ndarray:
-        """Return what is kept once per tile, of each DOF, shape (N,)."""
+        """Return a state per tile as values per DOF, shape (N,)."""
         by_tile = self.grid(position, name).numpy()[0]
         return np.repeat(by_tile, self.cells.tile_size, axis=1)[:, : self.cells.dofs].ravel()
 
@@ -267,11 +267,11 @@ class Memory:
         return over(source, None if source.grad is None else over(source.grad, None))
 
     def ring(self, position: int) -> np.ndarray:
-        """Return the numbers of a ring as they lie in memory, shape (cells, numbers of a cell); on a CPU no copy."""
+        """Return the numbers of a ring in their order in memory, shape (cells, numbers of a cell); on a CPU no copy."""
         return self._ring_in(self.buffers["floats"].numpy(), position)
 
     def write_ring(self, position: int, values: np.ndarray) -> None:
-        """Write the numbers of a ring, as `ring` gives them."""
+        """Write the numbers of a ring, in the layout of `ring`."""
         floats = self.buffers["floats"].numpy()
         self._ring_in(floats, position)[...] = values
         if not self.device.is_cpu:
@@ -284,7 +284,7 @@ class Memory:
         return by_cell[:, place : place + rows * self.cells.width]
 
     def assign(self, other: Memory) -> None:
-        """Copy all of ``other``, which has the same cells and states; rings stay to be told apart."""
+        """Copy all of ``other``, which has the same cells and states, and give its rings new tags."""
         for name in ("floats", "ints"):
             wp.copy(self.buffers[name], other.buffers[name])
         for position, name in self.words:
@@ -292,7 +292,7 @@ class Memory:
                 self.mark_as_copy_of(other, position, position)
 
     def mark_as_copy_of(self, other: Memory, position: int, theirs: int) -> None:
-        """Let a ring, whose content was copied from a ring of ``other``, know of which."""
+        """Record in the tags of a ring that its content was copied from a ring of ``other``."""
         wp.copy(self.view(position, "spare"), other.view(theirs, "spare"))
         tags = [other.grid(theirs, "tag"), self.grid(position, "tag"), self.grid(position, "origin")]
         wp.launch(_mark_as_copy, tags[0].shape, tags, device=self.device)
@@ -302,7 +302,7 @@ class Memory:
 def _reset_tables(
     rows: tuple[tuple[str, int, int | None, float, bool, bool], ...], width: int, device: str
 ) -> tuple[int, dict[str, wp.array]]:
-    """Return the number of rows to reset, and tables of where they lie and of their first values."""
+    """Return the number of rows to reset, and tables of their places and first values."""
     at: dict[str, list[int]] = {"floats": [], "ints": [], "tiles": []}
     first: dict[str, list[float]] = {"floats": [], "ints": [], "tiles": []}
     masked = []
@@ -315,22 +315,28 @@ def _reset_tables(
     tables = {f"{name}_at": np.array(places, np.int32) for name, places in at.items()}
     tables |= {f"{name}_first": np.array(values, dtypes[name]) for name, values in first.items()}
     tables["tiles_masked"] = np.array(masked, np.int32)
-    # On a CPU without a copy: a captured graph would replay it.
+    # On a CPU without a copy, which a captured graph would replay.
     arrays = {name: wp.array(table, device=device, copy=device != "cpu") for name, table in tables.items()}
     return max(sum(map(len, at.values())), 1), arrays
 
 
 class State:
-    """Arrays of a component, as attributes.
+    """State of a component: arrays as attributes.
 
-    A subclass may have any attributes; those that are float32 Warp arrays of shape (N,) or (…, N) are reset and
-    assigned here.
+    A subclass may have any attributes. `reset` and `assign` include those that are float32 Warp arrays of shape (N,)
+    or (…, N).
 
     Args:
-        device: Where the arrays live.
+        device: Device of the arrays.
         num_actuators: Number of DOFs, N.
-        names: One array of shape (N,) each; with their values after a reset, or zero without.
+        names: Names of arrays of shape (N,), or their values after a reset by name. Default value: zero.
         requires_grad: Allocate gradients.
+
+    Examples:
+        >>> pid = actuon.ControllerPID(kp=40.0, ki=5.0, kd=1.0)
+        >>> state = actuon.Actuator(range(2), pid).state()
+        >>> state.controller_state.integral.numpy()
+        array([0., 0.], dtype=float32)
     """
 
     memory: Memory
@@ -338,7 +344,7 @@ class State:
     position: int = 0
     """Position of its stage in the memory."""
     _word_names: ClassVar[Mapping[str, str]] = {}
-    """Names of states in the memory, by those of attributes, where they differ."""
+    """Names of states in the memory, by names of attributes, if they differ."""
 
     def __init__(
         self,
@@ -369,12 +375,12 @@ class State:
         return self.memory.view(self.position, word)
 
     def fits(self, other: State) -> bool:
-        """Return whether the states of both lie alike in memory."""
+        """Return whether both have the same layout in memory."""
         mine, theirs = self.memory, other.memory
         return self.position == other.position and mine.cells == theirs.cells and mine.places == theirs.places
 
     def empty_like(self) -> Self:
-        """Return a new state that lies alike in memory."""
+        """Return a new state with the same layout in memory."""
         return type(self).over(self.memory.empty_like(), self.position)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -402,13 +408,13 @@ class State:
             wp.launch(_zero_where, grid.shape, [as_mask(mask, grid.shape[2], array.device), grid], device=array.device)
 
     def _word(self, name: str) -> Word | None:
-        """Return how an array is declared; None for an array of a subclass, which lies elsewhere."""
+        """Return the declaration of an array; None for an array of a subclass, which is not in the memory."""
         return self.memory.words.get((self.position, name)) if "memory" in vars(self) else None
 
     def assign(self, other: State, mask: np.ndarray | None = None) -> None:
         """Copy the state of ``other`` into this one, of all DOFs or of those where ``mask``, bool (N,), is true.
 
-        What is kept once per tile is copied only with all DOFs, between states whose cells are alike.
+        States per tile are copied only without a mask, between states with the same cells.
         """
         sources = other.arrays()
         if mask is None and all(array.shape == sources[name].shape for name, array in self.arrays().items()):
@@ -434,11 +440,11 @@ class State:
         return {name: self.memory.view(at, name) for at, name in self.memory.words if at == self.position} | own
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return copies of all that is remembered, by name, of shape (…, N): valid in any process, on any device."""
+        """Return copies of all arrays by name, of shape (…, N): valid in any process, on any device."""
         return {name: _flat(grid, has_rows) for name, (grid, has_rows) in self._grids().items()}
 
     def _grids(self) -> dict[str, tuple[wp.array, bool]]:
-        """Return what each DOF has, by name: shape (rows, cells, DOFs of a cell), and whether users see rows."""
+        """Return the arrays per DOF by name, of shape (rows, cells, DOFs of a cell), and whether users see rows."""
         found = {}
         for name, array in self.arrays().items():
             word = self._word(name)
@@ -449,37 +455,44 @@ class State:
         return found
 
     def from_arrays(self, values: Mapping[str, np.ndarray]) -> None:
-        """Take over what `to_arrays` gave and `check_arrays` passed."""
+        """Set the state from the result of `to_arrays`, after `check_arrays`."""
         for name, (grid, _) in self._grids().items():
             _write(grid, np.asarray(values[name]).reshape(grid.shape))
 
     def check_arrays(self, where: str, values: Mapping[str, np.ndarray]) -> None:
-        """Refuse arrays, of the right shapes and types, that no step gives.
+        """Check arrays of the right shapes and types for values that no step produces.
 
         Args:
-            where: What to call them in an error, before the name of each.
-            values: The arrays by name.
+            where: Prefix of their names in an error.
+            values: Arrays by name.
 
         Raises:
             StateError: One of them holds a value that is not allowed.
         """
         for name, array in values.items():
-            check_finite(f"{where}{name}", array, "; reset such DOFs, with reset(mask), before the state is saved")
+            check_finite(f"{where}{name}", array, "; reset such DOFs with reset(mask) before you save the state")
 
 
 class RingState(State):
-    """The last values of some signals, for each DOF (see `actuon.kernel.ring`)."""
+    """Delay buffer: the last values of some signals, for each DOF.
+
+    Examples:
+        >>> delay = actuon.Delay(delay_steps=2, max_delay=4)
+        >>> state = actuon.Actuator(range(3), actuon.ControllerPD(40.0, 1.0), delay).state()
+        >>> state.delay_state.depth, state.delay_state.buffer_pos.shape
+        (4, (4, 3))
+    """
 
     num_pushes: wp.array
-    """Steps that each DOF may look back, shape (N,)."""
+    """Number of valid past values of each DOF, shape (N,)."""
     write_idx: wp.array
-    """The row written last, shape (tiles,)."""
+    """Row written last, shape (tiles,)."""
 
     _word_names: ClassVar[Mapping[str, str]] = {"num_pushes": "pushes", "write_idx": "newest"}
     depth: int
-    """Steps that any DOF may look back."""
+    """Largest delay [steps]."""
     columns: int
-    """Number of signals that are remembered."""
+    """Number of stored signals."""
 
     def _show(self, memory: Memory, position: int) -> None:
         rows = memory.words[position, "ring"].rows
@@ -489,11 +502,11 @@ class RingState(State):
         super()._show(memory, position)
 
     def past(self, column: int) -> wp.array:
-        """Return a copy of the past values of a signal, shape (depth, N); row k is of k + 1 steps ago, zero before."""
+        """Return a copy of the past values of a signal, shape (depth, N). Row k is k + 1 steps old; zero if unset."""
         return wp.array(self._past()[column], dtype=wp.float32, device=self.memory.device)
 
     def _past(self) -> np.ndarray:
-        """Return the past of all signals, shape (columns, depth, N), the newest first; zero where there is none."""
+        """Return the past of all signals, shape (columns, depth, N), the newest first; zero if unset."""
         rows, newest = self._rows(), self.memory.of_tiles(self.position, "newest")
         back = np.arange(self.depth)[:, None]
         at = (newest - back) % (self.depth + 1)
@@ -508,7 +521,7 @@ class RingState(State):
         return found[..., : cells.dofs].reshape(self.columns, self.depth + 1, cells.num_dofs)
 
     def _in_place(self) -> np.ndarray:
-        """Return the ring as it lies in memory, shape (cells, rows, blocks, columns, lanes)."""
+        """Return the ring in its order in memory, shape (cells, rows, blocks, columns, lanes)."""
         cells = self.memory.cells
         ring = self.memory.ring(self.position)
         lanes = cells.tile.lanes
@@ -530,12 +543,12 @@ class RingState(State):
         self.memory.mark_as_copy_of(other.memory, self.position, other.position)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return copies of all that is remembered; ``past`` has the shape (columns, depth, N), the newest first."""
+        """Return copies of all arrays by name; ``past`` has the shape (columns, depth, N), the newest first."""
         own = {name: _flat(grid, has_rows) for name, (grid, has_rows) in self._grids().items() if name != "ring"}
         return {"past": self._past(), **own}
 
     def from_arrays(self, values: Mapping[str, np.ndarray]) -> None:
-        """Take over what `to_arrays` gave. Another ring is not taken for a copy of it any more."""
+        """Set the state from the result of `to_arrays`, with new tags."""
         memory, position = self.memory, self.position
         cells = memory.cells
         for name in values:
@@ -559,7 +572,7 @@ class RingState(State):
         memory.view(position, "tag").fill_(next(_serial) << 32)
 
     def check_arrays(self, where: str, values: Mapping[str, np.ndarray]) -> None:
-        """Refuse arrays that no step gives: a kernel would read and write beside the ring."""
+        """Check arrays for values that no step produces: a kernel would access memory outside of the ring."""
         pushes = values["pushes"]
         check_range(f"{where}pushes", pushes, 0, self.depth)
         super().check_arrays(where, values)
@@ -573,10 +586,10 @@ class RingState(State):
             )
 
     def from_version_2(self, where: str, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the arrays of a file of version 2, which had the ring as it lay in memory, as `to_arrays` does.
+        """Return the arrays of a file of version 2, with the ring in its order in memory, in the form of `to_arrays`.
 
         Raises:
-            StateError: What places the ring is missing, of another shape or type, or names rows that it does not have.
+            StateError: The ring or its indices are missing, have another shape or type, or are out of range.
         """
         n, rows = self.memory.cells.num_dofs, self.depth + 1
         blocks, tiles = -(-n // DENSE.lanes), -(-n // DENSE.size)
@@ -586,7 +599,8 @@ class RingState(State):
             by_dof = name == "newest" and array is not None and array.shape == (n,)  # as on CUDA
             dtype = np.float32 if name == "ring" else np.int32
             if array is None or (array.shape != shape and not by_dof) or array.dtype != dtype:
-                raise StateError(f"{where}{name}: is missing, or of another shape or type than {shape}")
+                got = "is missing" if array is None else f"got shape {array.shape} of {array.dtype}"
+                raise StateError(f"{where}{name}: {got}; must be {shape} of {np.dtype(dtype)}")
             if name != "ring":
                 check_range(f"{where}{name}", array, 0, self.depth)
         newest, pushes = values["newest"], values["pushes"]
@@ -600,21 +614,21 @@ class RingState(State):
 
 
 def check_finite(where: str, values: np.ndarray, remedy: str = "") -> None:
-    """Refuse NaN and infinities in an array of a file; ``remedy`` ends the error."""
+    """Raise if an array of a file holds NaN or infinities; ``remedy`` ends the message."""
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         at = np.argwhere(~np.isfinite(values))[0]
         raise StateError(f"{where}: is {values[tuple(at)]} at index {_shown_index(at)}; must be finite{remedy}")
 
 
 def check_range(where: str, values: np.ndarray, low: int, high: int) -> None:
-    """Refuse numbers of a file below ``low`` or above ``high``."""
+    """Raise if an array of a file holds numbers below ``low`` or above ``high``."""
     bad = np.flatnonzero((values < low) | (values > high))
     if bad.size:
         raise StateError(f"{where}: is {values[bad[0]]} at index {bad[0]}; must be from {low} to {high}")
 
 
 def _shown_index(at: np.ndarray) -> str:
-    """Return an index of one or more numbers as an error shows it."""
+    """Return an index of one or more numbers as text."""
     return ", ".join(str(int(i)) for i in at)
 
 
@@ -634,21 +648,21 @@ def _write(grid: wp.array, values: np.ndarray) -> None:
 
 
 def refuse_rebinding(state: object, name: str) -> None:
-    """Refuse to replace an array of a state: kernels hold on to it, and would go on using it."""
+    """Raise if ``name`` is an array of a state: kernels refer to it, and would not see another one."""
     if getattr(state, "_sealed", False) and isinstance(getattr(state, name, None), wp.array):
-        raise StateError(f"{name}: cannot be replaced by another array; write into it, e.g. with assign()")
+        raise StateError(f"{name}: cannot be replaced by another array; write into it, e.g. with array.assign()")
 
 
 def refuse_reset_on_tape(state_arrays: Iterable[wp.array]) -> None:
-    """Refuse a reset on a tape, which is not differentiable: gradients would pass through it as if it had not been."""
+    """Raise if a tape is recording: a reset is not differentiable, so that gradients would ignore it."""
     if recording_tape() is not None and any(array.requires_grad for array in state_arrays):
-        raise StateError("reset() on a recording wp.Tape: reset before recording, or go on from a new actuator.state()")
+        raise StateError("a wp.Tape is recording: reset() before it, or continue from a new actuator.state()")
 
 
 def as_mask(mask: ArrayLike, num_actuators: int, device: wp.Device, where: str = "reset mask") -> wp.array:
     """Return ``mask`` as a bool array of shape (N,) on ``device``; ``where`` names it in errors."""
     if device.is_capturing and not isinstance(mask, wp.array):
-        raise StateError(f"{where}: a captured graph reads it again at each replay; must be a Warp array that stays")
+        raise StateError(f"{where}: got {type(mask).__name__}; must be a Warp array, which the graph reads at replays")
     try:
         if isinstance(mask, (list, tuple)):
             mask = arrays.numbers(mask, where)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python source that is written here and compiled by Warp."""
+"""Generated Python source that Warp compiles."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 def define(source: str, called: str, namespace: dict[str, Any]) -> dict[str, Any]:
-    """Run source that defines functions for Warp, which reads it again.
+    """Run source that defines Warp functions, and keep its text for Warp to read.
 
     Args:
         source: The source.
-        called: What to call it where lines of it are shown, different from any other source.
-        namespace: What it refers to; gets what it defines.
+        called: Unique name of the source in tracebacks.
+        namespace: Objects that it refers to; gets its definitions.
 
     Returns:
         The namespace.
@@ -26,7 +26,7 @@ def define(source: str, called: str, namespace: dict[str, Any]) -> dict[str, Any
 
 
 def new_name(name: str, taken: set[str]) -> str:
-    """Return ``name``, or the first of ``name_2``, ``name_3``, … that is not taken; from now on it is."""
+    """Reserve and return ``name``, or the first of ``name_2``, ``name_3``, … that is not taken."""
     names = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
     free = next(candidate for candidate in names if candidate not in taken)
     taken.add(free)

@@ -43,12 +43,12 @@ else:
 
 @dataclass(frozen=True)
 class Tile:
-    """The DOFs that a kernel thread takes on the CPU: blocks of lanes, one after the other."""
+    """DOFs of a kernel thread on the CPU: blocks of lanes, one after the other."""
 
     lanes: int = LANES
     blocks: int = BLOCKS
     is_robot: bool = False
-    """Whether they are those of one robot, and so a cell of memory; or any of the actuator."""
+    """Whether they are the DOFs of one robot, in one cell of memory."""
 
     @property
     def size(self) -> int:
@@ -63,7 +63,7 @@ class Tile:
 
 
 DENSE = Tile()
-"""The tile of actuators whose robots are not told apart."""
+"""Tile of actuators without ``robot_dofs``."""
 
 
 class Flavour(Enum):
@@ -84,10 +84,10 @@ _ON_X86 = "-mprefer-vector-width=512 -mstackrealign -mstack-alignment=64"
 def module_options(flavour: Flavour) -> dict[str, Any]:
     """Return the compile options of a kernel.
 
-    Multiplications and additions stay separate (``fuse_fp``), so that each path through the library gives the same
-    bits. Leaving an unused number type out of Warp's headers takes a third off the first compilation. Blocks of lanes
-    lie on the stack, which starts at any multiple of 16 bytes, by chance in each process: aligned to a cache line, a
-    step takes half the time or less of the unluckiest.
+    Multiplications and additions stay separate (``fuse_fp``), so that every path through the library returns the same
+    bits. Leaving an unused number type out of Warp's headers saves a third of the first compilation. Blocks of lanes
+    are on the stack, whose start is a random multiple of 16 bytes: aligned to a cache line, a step takes at most half
+    the time of the worst case.
     """
     flags = wp.config.cpu_compiler_flags
     flags = "-march=native" if flags is None else flags

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the kernel of a chain as Python source, since Warp has no variadic kernels.
+"""Writer of the kernel of a chain as Python source, since Warp has no variadic kernels.
 
-The text reads like a kernel written by hand: what is read, the laws in the order of the chain, what is written. In
-blocks of lanes the laws stand in a loop over the lanes, which is closed where a stage works on whole blocks (a ring, a
-network) and opened again after it.
+The source reads like a kernel written by hand: loads, the laws in the order of the chain, stores. In blocks of lanes,
+the laws are in a loop over the lanes, which is closed before a stage that works on whole blocks (a ring, a network) and
+opened again after it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def kernel_source(
     """Write the kernel for ``chain`` with the arguments ``signature``.
 
     Args:
-        chain: What picks the kernel.
-        signature: Its arguments.
-        namespace: Names of functions that it may call, which no variable may have.
+        chain: The chain.
+        signature: Arguments of the kernel.
+        namespace: Names of functions that it may call, reserved in variables.
 
     Returns:
-        Its text, and further functions that this refers to, by name.
+        The source, and further functions that it refers to, by name.
     """
     chain.check()
     writer = _Writer(chain, signature, namespace)
@@ -47,7 +47,7 @@ class _Writer:
         self._name_of = {(argument.role, argument.key): argument.name for argument in signature}
         self._lanes = Lanes(self._in_blocks, (*_TAKEN, *namespace, *self._name_of.values()))
         self._tangent = Tangent(self._lanes, chain)
-        # Reading beyond the last DOF of a robot spares a loop over its tail; blocks of all DOFs have one tail only.
+        # Reading beyond the last DOF of a robot saves a loop over its tail; blocks of all DOFs have only one tail.
         self._readable = "room - base" if chain.tile.is_robot else "count"
         self._labels = {position: label for position, _, label in chain.labelled()}
         self._signals: dict[str, Value] = {}
@@ -55,20 +55,20 @@ class _Writer:
         self._before: list[dict[str, Value]] = []
         """Position and velocity before each stage, for its closing law."""
         self._closed: set[str] = set()
-        """Signals that closing laws have given."""
+        """Signals that closing laws have returned."""
         self._written: dict[int, Value] = {}
         self._loaded: dict[tuple[int, str], str] = {}
         """Variables of states, by position of their stage and name."""
         self._from_networks: dict[int, Value] = {}
         """Outputs of networks, by position of their stage."""
         self._states: list[tuple[str, Value, bool]] = []
-        """For each state: its place in its buffer, what it is, and whether that is a whole number."""
+        """Place in its buffer, new value, and whether it is a whole number, of each state."""
         self._rings: list[tuple[int, tuple[Value, ...], Value]] = []
-        """For each ring: the position of its stage, the signals to remember, and how far back one may look then."""
+        """Position of the stage, signals to store, and new number of valid rows, of each ring."""
 
     @property
     def functions(self) -> dict[str, Any]:
-        """Objects that the text refers to, beside the laws."""
+        """Objects that the source refers to, in addition to the laws."""
         return self._tangent.functions
 
     def text(self) -> str:
@@ -143,13 +143,13 @@ class _Writer:
         return self._lanes.lines + (self._block_writes() if self._in_blocks else self._scalar_writes())
 
     def _run(self, position: int, stage: Stage, label: str) -> None:
-        """Run what a stage does at its place in the chain."""
+        """Run the network and the laws of a stage."""
         if stage.network is not None:
             self._run_network(position, stage, label)
         self._call_laws(position, stage, label)
 
     def _hold(self, position: int, stage: Stage, label: str) -> None:
-        """Run a controller where its clock is at 0, and hold what it gave, and its states, elsewhere."""
+        """Run a controller if its clock is at 0, otherwise hold its signals and states."""
         self._close(position)
         lanes = self._lanes
         kept = {signal: lanes.new(held(signal)) for signal in self._chain.held_signals}
@@ -173,24 +173,24 @@ class _Writer:
             self._states.append((self._place(HELD, held(signal)), Value(name), False))
 
     def _copy_rows(self, place: str, rows: int) -> list[str]:
-        """Copy rows of a state as they are."""
+        """Copy rows of a state unchanged."""
         if self._in_blocks:
             return [f"copy_rows(floats_in, floats_out, {place}, {rows}, row_width)"]
         at = f"{place} + row * row_width"
         return [f"for row in range({rows}):", f"    floats_out[{at}] = floats_in[{at}]"]
 
     def _init_limited_by(self) -> None:
-        """Start with an effort that nothing limits."""
+        """Declare `LIMITED_BY` with the value -1."""
         name = self._lanes.new(LIMITED_BY)
         self._lanes.lines.append(f"{name} = FloatBlock(-1.0)" if self._in_blocks else f"{name} = float(-1.0)")
         self._signals[LIMITED_BY] = Value(name)
 
     def _view(self, stage: Stage) -> dict[str, Value]:
-        """Return the signals as a stage sees them."""
+        """Return the signals for a stage, with measured ones if it is a sensor or controller."""
         return self._signals | self._sensed if stage.sensed else self._signals
 
     def _close(self, position: int | None = None) -> None:
-        """End the loop over lanes. Signals made in it are kept where a stage from ``position`` on needs them."""
+        """End the loop over lanes, and store the signals that a stage from ``position`` on needs."""
         tables = (self._signals, self._sensed, *self._before)
         self._lanes.close(tables, self._needed_from(position) if position is not None else ())
 
@@ -202,7 +202,7 @@ class _Writer:
         return asked | {write.signal for write in late}
 
     def _call_laws(self, position: int, stage: Stage, label: str) -> None:
-        """Call the laws of a stage for one lane. What is local to the stage is forgotten after it."""
+        """Call the laws of a stage for one lane."""
         if stage.limits:
             self._tangent.start_bounds(self._signals)
         local: dict[str, Value] = {}
@@ -226,7 +226,7 @@ class _Writer:
                 self._mark_limited(position, unlimited)
 
     def _call_closing(self, position: int, stage: Stage, label: str, law: Law) -> None:
-        """Call the closing law of a stage for one lane. Signals that other closing laws have given stay as they are."""
+        """Call the closing law of a stage for one lane. Signals of earlier closing laws take precedence."""
         view = self._signals | self._before[position]
         made = self._call_law(position, stage, label, law, f"{label}_closing_law", view, ["effort"])
         self._signals |= {name: value for name, value in made.items() if name not in self._closed}
@@ -242,10 +242,10 @@ class _Writer:
         view: dict[str, Value],
         carried: list[str],
     ) -> dict[str, Value]:
-        """Call a law for one lane, which sees the signals ``view``.
+        """Call a law for one lane, with the signals ``view``.
 
         Returns:
-            The signals that it gives, with slopes; those of ``carried`` have bounds too.
+            Signals that it returns, with derivatives; those of ``carried`` also have bounds.
         """
         given = {
             **{name: str(value) for name, value in stage.defaults},
@@ -273,7 +273,7 @@ class _Writer:
         }
 
     def _mark_limited(self, position: int, unlimited: str) -> None:
-        """Note the stage as the last that limited the effort, where it did."""
+        """Set `LIMITED_BY` to this stage if it limited the effort."""
         effort, until_now = (self._lanes.at(self._signals[name]) for name in ("effort", LIMITED_BY))
         missing = f"wp.abs({unlimited} - {effort}) > {CLIPPED} * wp.abs({unlimited})"
         name = self._lane_name(LIMITED_BY)
@@ -281,14 +281,14 @@ class _Writer:
         self._signals[LIMITED_BY] = Value(name, is_lane=self._in_blocks)
 
     def _lane_name(self, signal: str) -> str:
-        """Return a signal's name in the current lane. The effort is overwritten; others may be asked for again."""
+        """Return a signal's name in the current lane. The effort is overwritten; others get a new name."""
         if not self._in_blocks:
             return "effort" if signal == "effort" else self._lanes.new(signal)
         name = f"{signal}_j" if not self._lanes.closed_loops else f"{signal}_j{self._lanes.closed_loops}"
         return name if signal == "effort" else self._lanes.new(name)
 
     def _parameters(self, position: int, stage: Stage, label: str) -> dict[str, str]:
-        """Load the parameters of a stage, once, and return how its laws call them."""
+        """Load the parameters of a stage, once, and return their texts by the names in laws."""
         names = {}
         for name in stage.read_params:
             local = f"{self._name_of[Role.PARAMETER, (position, name)]}_"
@@ -299,7 +299,7 @@ class _Writer:
         return names | {name: f"{label}_{name}" for name in stage.tables}
 
     def _load_states(self, position: int, stage: Stage) -> dict[str, str]:
-        """Load the states of a stage, once, and return how its laws call them."""
+        """Load the states of a stage, once, and return their texts by the names in laws."""
         names = {}
         for name in stage.states:
             if (position, name) not in self._loaded:
@@ -310,24 +310,24 @@ class _Writer:
         return names
 
     def _place(self, position: int, name: str, per_tile: bool = False) -> str:
-        """Return where a state lies in its buffer: from the first DOF on, or the number of the tile."""
+        """Return the index of a state in its buffer, for the first lane or for the tile."""
         buffer = "ints" if name == CLOCK else "floats"
         if position != HELD:
             buffer = state_buffers(self._chain.stages[position])[name]
         return f"{self._start(buffer)}{self._name_of[Role.PLACE, (position, name)]}{self._offset(per_tile)}"
 
     def _start(self, buffer: str) -> str:
-        """Return where the cell begins in a buffer, as the first term of a sum."""
+        """Return the offset of the cell in a buffer, as the first term of a sum."""
         return f"{buffer}_cell + " if self._chain.tile.is_robot else ""
 
     def _offset(self, per_tile: bool) -> str:
-        """Return the place of the DOF, or of its tile, in a state, as the last term of a sum."""
+        """Return the index of the DOF, or of its tile, in a state, as the last term of a sum."""
         if not per_tile:
             return " + lane"
         return "" if self._chain.tile.is_robot and self._in_blocks else " + part"
 
     def _save_writes(self, position: int | None) -> None:
-        """Keep the signals that are written as they are after this stage."""
+        """Store the signals that are written with their value after this stage."""
         for place, write in enumerate(self._chain.writes):
             if write.after == position:
                 value = (self._sensed if write.sensed else self._signals)[write.signal]
@@ -338,7 +338,7 @@ class _Writer:
                 self._written[place] = value
 
     def _read_ring(self, position: int, stage: Stage, label: str) -> None:
-        """Replace signals by what they were, as long ago as the lag of each DOF says."""
+        """Replace signals by their delayed values, per DOF."""
         self._close(position)
         ring = stage.ring
         assert ring is not None
@@ -387,7 +387,7 @@ class _Writer:
             self._rings.append((position, now, Value(new_pushes)))
 
     def _find_lag(self, position: int, stage: Stage, label: str, lag: str, pushes: str, length: str) -> str:
-        """Find how many steps ago a law's age is, as ``lag``; returns what the share of the step before is called."""
+        """Write ``lag``, a law's age in steps; return the name of the share of the step before, or an empty name."""
         ring = stage.ring
         assert ring is not None
         gap, age, alike = (self._lanes.new(f"{label}_{name}") for name in ("gap", "age", "alike"))
@@ -436,7 +436,7 @@ class _Writer:
         return share
 
     def _run_network(self, position: int, stage: Stage, label: str) -> None:
-        """Give the inputs of a network to its function, which works on whole blocks."""
+        """Call the function of a network, which works on whole blocks."""
         network = stage.network
         assert network is not None
         view = {name: self._lanes.at(value) for name, value in self._view(stage).items()}
@@ -454,7 +454,7 @@ class _Writer:
         self._from_networks[position] = Value(output, slopes=slopes)
 
     def _block_writes(self) -> list[str]:
-        """Return the writes of a block of lanes: signals, new states, rings."""
+        """Return the stores of a block of lanes: signals, new states, rings."""
         lines = []
         for place, write in enumerate(self._chain.writes):
             array, value = self._name_of[Role.WRITE, place], self._written[place].name
@@ -479,7 +479,7 @@ class _Writer:
         return lines
 
     def _scalar_writes(self) -> list[str]:
-        """Return the writes of one DOF, as statements: a backward pass replays functions, and would write again."""
+        """Return the stores of one DOF, as statements: a backward pass replays functions, and would write twice."""
         lines = []
         if any(write.scattered for write in self._chain.writes):
             lines.append("at = dof_at(effort_indices, effort_offset, base)")
@@ -512,7 +512,7 @@ class _Writer:
         return lines
 
     def _ring_header(self, position: int, label: str) -> list[str]:
-        """Return what is read of a ring before the DOFs of a tile are stepped."""
+        """Return the loads of a ring before the DOFs of a tile."""
         at = {name: self._place(position, name, per_tile=True) for name in RING_STATES}
         flavour = self._chain.flavour
         synced = "in_place"
@@ -530,7 +530,7 @@ class _Writer:
         return lines
 
     def _ring_footer(self, position: int, label: str) -> list[str]:
-        """Return what is written of a ring after them."""
+        """Return the stores of a ring after the DOFs of a tile."""
         at = {name: self._place(position, name, per_tile=True) for name in RING_STATES}
         lines = [
             f"longs_out[{at['tag']}] = longs_out[{at['tag']}] + wp.int64(1)",
