@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Known activations: each as C++, with its slope, and in NumPy.
+"""Known activations: each as C++, with its derivative, and in NumPy.
 
 C++ is written over a type ``T``: a float, or a vector of floats.
 """
@@ -19,9 +19,9 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Activation:
-    """An element-wise function by name, with its one parameter where it has one.
+    """An element-wise function by name, with its parameter if it has one.
 
-    ``"clamp"`` has two: it holds values between ``parameter`` and ``upper``, of which one may be infinite.
+    ``"clamp"`` has two: it clips values to ``parameter`` and ``upper``, of which one may be infinite.
     """
 
     name: str = "identity"
@@ -182,7 +182,7 @@ def value_text(activation: Activation, z: str) -> str:
 
 
 def slope_text(activation: Activation) -> str:
-    """Return C++ of the activation's slope at ``z``, where its value is ``y``."""
+    """Return C++ of the activation's derivative at ``z``, with value ``y``."""
     if activation.name == "clamp":
         inside = [f"(z > {_number(activation.parameter)})"] if activation.is_bounded_below else []
         inside += [f"(z < {_number(activation.upper)})"] if activation.is_bounded_above else []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The axes of a graph's signal that hold its DOFs and its features, through all that rearranges an array.
+"""Axes of a graph's signal that hold its DOFs and its features, through operations that rearrange an array.
 
 The axes of an array are labelled: `BATCH` holds the DOFs, `FEATURES` the features, 1 has one entry. An arrangement is
-known where it keeps each DOF's features together and in their order; whatever else it does is followed.
+supported if it keeps each DOF's features together and in order.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 BATCH = "batch"
 FEATURES = "features"
 EITHER = "batch or time"
-"""A leading axis of a recurrent input, batch or time: a recurrent layer settles which."""
+"""A leading axis of a recurrent input, batch or time, which a recurrent layer decides."""
 
 Axes = tuple[str | int, ...]
 
 _REST = -1
-"""The length in a reshape that is left to be found out."""
+"""Inferred length in a reshape."""
 
 
 class Unclear(ValueError):
-    """Error of an arrangement that moves features, or may do so."""
+    """An arrangement moves features, or may do so."""
 
 
 def size(axes: Axes, width: int | None, axis: object) -> str | int:
@@ -34,14 +34,14 @@ def size(axes: Axes, width: int | None, axis: object) -> str | int:
 
 
 def rearranged(name: str, arguments: Sequence[object], axes: Axes, width: int | None) -> Axes:
-    """Return the axes after an arrangement, whose ``arguments`` are as in PyTorch.
+    """Return the axes after an arrangement, whose ``arguments`` are those of PyTorch.
 
     Raises:
-        Unclear: It is not known.
+        Unclear: It is not supported.
     """
     try:
         return _ARRANGEMENTS[name](axes, width, *arguments)
-    except TypeError as error:  # other arguments than it is known with
+    except TypeError as error:  # unsupported arguments
         raise Unclear(str(error)) from error
 
 
@@ -95,7 +95,7 @@ def _flatten(axes: Axes, width: int | None, start: object = 0, end: object = -1)
 
 
 def _flatten_in_two(axes: Axes, width: int | None, at: object) -> Axes:
-    """Merge the axes before ``at`` into one, and the others into another, as ONNX does."""
+    """Merge the axes before ``at`` into one, and the others into a second one, as ONNX does."""
     split = len(axes) if at == len(axes) else _index(at, len(axes))
     return _merged(axes[:split], width), _merged(axes[split:], width)
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network structure → C++ that evaluates it, one DOF at a time or a group of lanes at a time.
+"""C++ code that evaluates a network, for one DOF or for a group of lanes.
 
-Both are one text over a type ``T``: a float, or a vector of floats. Weights come packed in the order in which the code
-reads them. The function that a kernel calls takes the network's input signals, reads the network's state in
+Both use the same text over a type ``T``: a float, or a vector of floats. Weights are packed in the order in which the
+code reads them. The function that a kernel calls takes the network's input signals, reads the network's state in
 ``floats_in``, writes it to ``floats_out`` (which may be the same array), and returns the effort.
 
-Derivatives go backwards, from the output to the inputs, which takes about as long as the way forwards for any number of
-inputs. Slopes are those by the inputs of this step, the network's memory being constant. The adjoint of the scalar
-function, for tapes, goes on to the memory; it is written out because Warp cannot differentiate through such loops.
+Derivatives are computed in reverse, from the output to the inputs, which takes about as long as the evaluation for any
+number of inputs. They are derivatives by the inputs of this step, at constant memory. The adjoint of the scalar
+function, for tapes, includes the memory; it is explicit because Warp cannot differentiate through such loops.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ auto grad_add = [&](int place, int row, float value) {
 
 
 def _group(lanes: int) -> str:
-    """Return how many lanes are evaluated together.
+    """Return the number of lanes that are evaluated together.
 
-    Two vector registers, where they divide a block, so that four sums make eight independent chains of additions.
+    Two vector registers, if they divide a block: four sums are then eight independent chains of additions.
     """
     wide = 32 if lanes % 32 == 0 else 16
     return f"\n#if defined(__AVX512F__)\nenum {{ GROUP = {wide} }};\n#else\nenum {{ GROUP = 16 }};\n#endif\n"
 
 
 def pack(network: Network, means: Sequence[float] = ()) -> npt.NDArray[np.float32]:
-    """Return the weights in the order in which the code reads them, after the mean of each signal."""
+    """Return the mean of each signal, then the weights in the order in which the code reads them."""
     parts: list[FloatArray] = [np.array(means)]
     for layer in network.recurrent:
         hidden, gates = layer.hidden, layer.weight_hh.shape[0] // layer.hidden
@@ -85,21 +85,21 @@ def _row_blocks(count: int) -> list[slice]:
 
 
 def state_rows(structure: Structure, input_idx: tuple[int, ...], histories: tuple[str, ...]) -> dict[str, int]:
-    """Return the names of the state arrays, and how many rows of N each has."""
+    """Return the number of rows of each state array, by name."""
     if structure.kind == "mlp":
         return dict.fromkeys(histories, max(input_idx)) if max(input_idx) else {}
     return dict.fromkeys(_memories(structure.kind), sum(layer.hidden for layer in structure.recurrent))
 
 
 def _memories(kind: str) -> tuple[str, ...]:
-    """Return the state arrays of a recurrent network. C++ calls their values by the first letter."""
+    """Return the state arrays of a recurrent network. Their first letters name the values in C++."""
     return ("hidden", "cell") if kind == "lstm" else ("hidden",)
 
 
 def _dense_forward(index: int, layer: DenseShape, keep: bool) -> str:
     """Return C++ from ``y`` of the layer before to ``y`` of this one; with ``keep`` also ``z``, before activation.
 
-    Rows go four at a time: each input is loaded once for four sums.
+    Four rows are processed at a time: each input is loaded once for four sums.
     """
 
     def rows(count: int, first: str) -> str:
@@ -128,12 +128,12 @@ def _dense_forward(index: int, layer: DenseShape, keep: bool) -> str:
 def _dense_backward(index: int, layer: DenseShape, inputs: Sequence[int]) -> str:
     """Return C++ from ``d`` of a dense layer's outputs to ``d`` of its inputs; ``end`` points behind its weights.
 
-    Four inputs go at a time: each derivative by an output is loaded once for four sums.
+    Four inputs are processed at a time: each derivative by an output is loaded once for four sums.
 
     Args:
         index: Number of the layer, from 1.
-        layer: Its shape. Outputs are packed by rows of four.
-        inputs: Which of its inputs. All of them are a loop.
+        layer: Shape of the layer. Outputs are packed by rows of four.
+        inputs: Inputs to differentiate by. All of them are a loop.
     """
     here, below, width = f"d{index}", f"d{index - 1}", layer.inputs
     text = f"T {below}[{max(len(inputs), 1)}];\nend -= {layer.outputs * (width + 1)};\n"
@@ -172,7 +172,7 @@ def _dense_backward(index: int, layer: DenseShape, inputs: Sequence[int]) -> str
 
 
 def _recurrent_forward(kind: str, index: int, layer: RecurrentShape, keep: bool) -> str:
-    """Return C++ from input ``in`` and state ``h``, ``c`` of a layer to ``nh``, ``nc``; ``keep`` keeps its gates."""
+    """Return C++ from input ``in`` and state ``h``, ``c`` of a layer to ``nh``, ``nc``; ``keep`` stores its gates."""
     gates, hidden = GATES[kind], layer.hidden
     names = ("gi", "gf", "gg", "go") if kind == "lstm" else ("gr", "gz", "gn", "gq")
     store = "".join(f"{name}{index}[k] = {name}; " for name in names) if keep else ""
@@ -210,8 +210,7 @@ def _recurrent_backward(kind: str, index: int, layer: RecurrentShape, upper: str
         index: Number of the layer, from 0.
         layer: Its shape.
         upper: Name of the array of derivatives by its outputs.
-        first_row: First row of the layer in the state, to go on from the new state to the old one; None: both are
-            constant.
+        first_row: First row of the layer in the state, to differentiate by the state; None for a constant state.
     """
     gates, hidden, with_state = GATES[kind], layer.hidden, first_row is not None
     size = 4 + gates * (layer.inputs + hidden)
@@ -277,18 +276,18 @@ class _Writer:
         return self._in_groups(self._forward() + self._save(), [self._output])
 
     def scalar_slopes(self) -> str:
-        """Return the function of one DOF that gives the output, then its derivative by each signal."""
+        """Return the function of one DOF that returns the output, then its derivative by each signal."""
         names = self._slopes()
         text = self._scalar_start() + self._forward(keep=True) + self._save() + self._slope_backward()
         text += f"wp::vec_t<{len(names)}, wp::float32> found;\n"
         return text + "".join(f"found.c[{i}] = {name};\n" for i, name in enumerate(names)) + "return found;\n"
 
     def block_slopes(self) -> str:
-        """Return the function of a block that gives the output of each lane, then for each signal its derivatives."""
+        """Return the function of a block that returns the output of each lane, then its derivatives by each signal."""
         return self._in_groups(self._forward(keep=True) + self._save() + self._slope_backward(), self._slopes())
 
     def adjoint(self) -> str:
-        """Return the adjoint of one DOF: forwards again, keeping values, then backwards to signals and old state."""
+        """Return the adjoint of one DOF: an evaluation that stores values, then gradients by signals and old state."""
         text = self._scalar_start() + self._forward(keep=True) + (_GRADIENT_ACCESS if self._rows else "")
         text += self._backward("adj_ret", with_state=True)
         if self._recurrent:
@@ -305,7 +304,7 @@ class _Writer:
         return text
 
     def _signals(self) -> Iterator[tuple[str, str, int]]:
-        """Return each signal: its name in C++, the name of its past, and where its inputs start."""
+        """Yield the name of each signal in C++, the name of its past, and the index of its first input."""
         for i, past in enumerate(self._histories):
             yield f"signal{i}", past, i * len(self._steps)
 
@@ -314,7 +313,7 @@ class _Writer:
         return SCALAR_MATH + GATE_MATH + now + (_SCALAR_ACCESS if self._rows else "") + self._load()
 
     def _in_groups(self, evaluate: str, results: Sequence[str]) -> str:
-        """Return a function of a block of lanes, group by group, that gives ``results`` of each lane."""
+        """Return a function of a block of lanes, group by group, that returns ``results`` of each lane."""
         lanes = self._lanes
         text = _group(lanes) + VECTOR_MATH + GATE_MATH + f"wp::vec_t<{lanes * len(results)}, wp::float32> found;\n"
         text += f"for (int g = 0; g < {lanes} && g < count; g += GROUP) {{\n" + (_BLOCK_ACCESS if self._rows else "")
@@ -326,7 +325,7 @@ class _Writer:
         return text + "}\nreturn found;\n"
 
     def _load(self) -> str:
-        """Return C++ that makes the inputs ``y0`` (or ``in0``) and loads the state."""
+        """Return C++ that computes the inputs ``y0`` (or ``in0``) and loads the state."""
 
         def centred(value: str, i: int) -> str:
             return f"({value}) - weights.data[{i}]" if self._is_centred else value
@@ -334,7 +333,7 @@ class _Writer:
         text = ""
         if self._kind == "mlp":
             text += f"T y0[{len(self._histories) * len(self._steps)}];\n"
-            if self._history:  # a table, so that a long history is a loop; -1 is now
+            if self._history:  # a table, for a loop over a long history; -1 is now
                 rows = ", ".join(str(step - 1) for step in self._steps)
                 text += f"const int row_of[{len(self._steps)}] = {{{rows}}};\n"
             for i, (signal, past, at) in enumerate(self._signals()):
@@ -356,7 +355,7 @@ class _Writer:
         return sum(layer.hidden for layer in self._recurrent[:index])
 
     def _forward(self, keep: bool = False) -> str:
-        """Return C++ from the inputs to the output; with ``keep`` also what the chain rule needs."""
+        """Return C++ from the inputs to the output; with ``keep`` also values that the chain rule needs."""
         text = f"const float* w = weights.data + {len(self._histories) if self._is_centred else 0};\n"
         for index, recurrent in enumerate(self._recurrent):
             text += _recurrent_forward(self._kind, index, recurrent, keep)
@@ -368,7 +367,7 @@ class _Writer:
         return text
 
     def _save(self) -> str:
-        """Return C++ that writes the new state. Rows go from old to new, so that they may be written in place."""
+        """Return C++ that writes the new state. The oldest rows come first, so that it works in place."""
         text = ""
         if self._history:
             for signal, past, _ in self._signals():
@@ -386,8 +385,8 @@ class _Writer:
 
         Args:
             seed: A value of type ``T``.
-            with_state: Whether to go on to the state of recurrent layers.
-            inputs: Which inputs of an MLP. None: all.
+            with_state: Whether to differentiate by the state of recurrent layers.
+            inputs: Inputs of an MLP to differentiate by. None: all.
         """
         text = f"T d{len(self._dense)}[1]; d{len(self._dense)}[0] = {seed}; const float* end = w;\n"
         for index, dense in reversed(list(enumerate(self._dense, start=1))):
@@ -401,11 +400,11 @@ class _Writer:
         return text
 
     def _slopes(self) -> list[str]:
-        """Return the output and ``slope0``, ``slope1`` and so on, as `_slope_backward` calls them."""
+        """Return the output and the variables ``slope0``, ``slope1``, … of `_slope_backward`."""
         return [self._output, *(f"slope{i}" for i in range(len(self._histories)))]
 
     def _slope_backward(self) -> str:
-        """Return C++ of the derivatives of the output by each signal as it is now."""
+        """Return C++ of the derivatives of the output by the current value of each signal."""
         seed = "1.0f - T{}"
         if self._recurrent:
             text = self._backward(seed, with_state=False)
@@ -421,25 +420,25 @@ class _Writer:
 
 @dataclass(frozen=True)
 class NetworkCode:
-    """The compiled part of a network and its inputs. Called, it returns the function for kernels in blocks or not."""
+    """Compiled part of a network and its inputs. Calling it returns the Warp function for kernels."""
 
     structure: Structure
     input_idx: tuple[int, ...]
     histories: tuple[str, ...]
     """Name of each input signal's past."""
     is_centred: bool = False
-    """Whether the weights begin with a mean of each signal, to be taken off."""
+    """Whether the weights begin with a mean of each signal, to subtract."""
 
     def __call__(self, lanes: int, with_slopes: bool = False) -> Any:
-        """Return the function for blocks of ``lanes``, or for single DOFs where that is 0."""
+        """Return the function for blocks of ``lanes``, or for single DOFs if that is 0."""
         return _functions(self, lanes or LANES)[lanes > 0, with_slopes]
 
 
 @functools.cache
 def _functions(code: NetworkCode, lanes: int) -> dict[tuple[bool, bool], Any]:
-    """Build the Warp functions of a network, by whether they work in blocks and whether they give slopes.
+    """Build the Warp functions of a network, by whether they work in blocks and whether they return derivatives.
 
-    An adjoint replays ``scalar`` for its value; then ``value`` stands in, which writes no state.
+    An adjoint replays ``value`` instead of ``scalar``, since it writes no state.
     """
     writer = _Writer(code, lanes)
     signals = [f"signal{i}" for i in range(len(code.histories))]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element-wise operations of a graph, put together into activations by what they are, never by their values.
+"""Recognition of activations in the element-wise operations of a graph, by their structure, never by their values.
 
-Between two layers, a value of the graph is written as ``scale · function + shift``. Scales and shifts of either kind
-collapse; products, quotients and comparisons are taken only where they make up a known activation, such as the softsign
-in ``x / (1 + |x|)``. Each rule is an identity that holds for all numbers, so nothing is lost far from zero.
+Between two layers, a value of the graph is ``scale · function + shift``. Scales and shifts collapse; products,
+quotients and comparisons are supported only as parts of a known activation, such as the softsign ``x / (1 + |x|)``.
+Each rule is an identity for all numbers, so it is exact far from zero.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ Number: TypeAlias = float | FloatArray
 """A constant, or one per feature."""
 
 _CLOSE = 1e-6
-"""Relative difference of a constant in a file from the one in a formula: 32 bits keep seven digits."""
+"""Allowed relative difference of a constant in a file from a formula: 32 bits hold seven digits."""
 _LEAST_SOFTPLUS_THRESHOLD = 15.0
-"""Beyond it, softplus is linear in 32 bits."""
+"""Value beyond which softplus is linear in 32 bits."""
 _GELU_CUBIC = 0.044715
 _MOST_FUNCTIONS = 100
-"""Functions of functions between two layers; an activation has a handful."""
+"""Largest number of nested functions between two layers; an activation has a handful."""
 
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A function of one value that is not linear. ``activation`` is None for a part of one, such as ``exp``."""
+    """A nonlinear function of one value. ``activation`` is None for a part of one, such as ``exp``."""
 
     name: str
     of: Value
@@ -45,7 +45,7 @@ class Function:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """``scale · function + shift``; without a function, of what the last layer puts out."""
+    """``scale · function + shift``; without a function, of the output of the last layer."""
 
     scale: Number = 1.0
     shift: Number = 0.0
@@ -58,11 +58,11 @@ class Value:
         return Value(self.scale, self.shift + constant, self.function)
 
     def argument(self, name: str) -> Value | None:
-        """Return ``z``, if it is ``scale · name(z)``."""
+        """Return ``z`` of a value ``scale · name(z)``; None for others."""
         return self._of(name) if _is_zero(self.shift) and _is_nowhere_zero(self.scale) else None
 
     def argument_beside_one(self, name: str) -> Value | None:
-        """Return ``z``, if it is ``scale · (1 + name(z))``."""
+        """Return ``z`` of a value ``scale · (1 + name(z))``; None for others."""
         return self._of(name) if _are_close(self.shift, self.scale) and _is_nowhere_zero(self.scale) else None
 
     def _of(self, name: str) -> Value | None:
@@ -70,15 +70,15 @@ class Value:
 
 
 PLAIN = Value()
-"""Output of the last layer, as it is."""
+"""Output of the last layer."""
 
 Operand: TypeAlias = Value | Number
-"""A value or a constant. Of an operation's operands at least one is a value."""
+"""A value or a constant. At least one operand of an operation is a value."""
 
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """``value > 0``, or ``value ≥ 0``: rules may not depend on which."""
+    """``value > 0`` or ``value ≥ 0``, which rules must not distinguish."""
 
     value: Value
 
@@ -113,7 +113,7 @@ def _are_same_functions(x: Function | None, y: Function | None) -> bool:
 
 
 def _ratio(x: Operand, y: Value) -> Number | None:
-    """Return the factor that makes ``x`` of ``y``, if there is one."""
+    """Return the factor x / y if it is constant; otherwise None."""
     if not isinstance(x, Value):
         return 0.0 if _is_zero(x) else None
     if not _are_same_functions(x.function, y.function) or not _is_nowhere_zero(y.scale):
@@ -123,7 +123,7 @@ def _ratio(x: Operand, y: Value) -> Number | None:
 
 
 def _single(number: Number | None) -> float | None:
-    """Return a constant that is the same for all features, or None where it is not."""
+    """Return a constant that all features share; None for others."""
     if number is None or np.size(number) == 0:
         return None
     values = np.ravel(number)
@@ -308,7 +308,7 @@ def _elu_in_halves(at: Value, above: Operand, below: Operand) -> Value | None:
 
 
 def _softplus_in_halves(at: Value, above: Operand, below: Operand) -> Value | None:
-    """Return softplus that is linear beyond a threshold, where in 32 bits it is so anyway."""
+    """Return softplus that is linear beyond a threshold, if that makes no difference in 32 bits."""
     if not isinstance(below, Value) or below.function is None or below.function.activation is None:
         return None
     of = below.argument("softplus")
@@ -356,11 +356,11 @@ OPERATIONS: dict[str, Callable[..., Value | Condition | None]] = {
     "le": lambda x, y: _greater(y, x),
     "where": _where,
 }
-"""Known operations, by the name that readers of formats translate to. None: it makes up no activation."""
+"""Known operations, by the names of `recognise.Op`. They return None if the result is not part of an activation."""
 
 
 def apply(name: str, arguments: Sequence[object], keywords: Mapping[str, object]) -> Value | Condition | None:
-    """Apply an operation to values and constants, at least one of which is a value. Returns None if not known."""
+    """Apply an operation to values and constants, at least one of them a value. Return None if not supported."""
     known = (Value, float, np.ndarray, str, type(None))
     arguments = [np.float64(argument) if isinstance(argument, (int, float)) else argument for argument in arguments]
     if not all(isinstance(argument, known) for argument in arguments[1 if name == "where" else 0 :]):
@@ -368,7 +368,7 @@ def apply(name: str, arguments: Sequence[object], keywords: Mapping[str, object]
     with np.errstate(all="ignore"):
         try:
             result = OPERATIONS[name](*arguments, **keywords)
-        except TypeError:  # other arguments than it is known with
+        except TypeError:  # unsupported arguments
             return None
     if isinstance(result, Value):
         is_finite = np.all(np.isfinite(result.scale)) and np.all(np.isfinite(result.shift))
@@ -378,9 +378,9 @@ def apply(name: str, arguments: Sequence[object], keywords: Mapping[str, object]
 
 
 def chain(value: Value) -> tuple[list[tuple[Activation | None, Number, Number]], str]:
-    """Split a value into steps: activations in the order in which they apply, each with the scale and shift after it.
+    """Return the activations of a value in the order in which they apply, each with the scale and shift after it.
 
-    The first has no activation. Also returns the name of a part that is not an activation, or nothing.
+    The first has no activation. Also return the name of a part that is not an activation, or an empty name.
     """
     found: list[tuple[Activation | None, Number, Number]] = []
     here: Value | None = value

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TORCH_FORMATS = (".pt", ".pt2")
 FORMATS = (*TORCH_FORMATS, ".onnx", ".safetensors")
 _MOST_REMEMBERED = 16
-"""Files whose content is remembered: a robot has a handful, which all of its joints read."""
+"""Number of files in the cache: a robot has a handful, which all of its joints read."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Loaded:
 def _checked_path(path: PathLike) -> tuple[Path, bytes]:
     """Return the path of a network file that exists and has a known format, and a digest of its content.
 
-    Files are remembered by both, so that one that was written over is read anew.
+    Both are the key of the cache, so that an overwritten file is read again.
     """
     path = as_path(path)
     if path.suffix not in FORMATS:
         known = ", ".join(FORMATS)
-        raise ParameterError(f"network file '{path}' has the format '{path.suffix}'; known: {known}")
+        raise ParameterError(f"network file '{path}' has the format '{path.suffix}'; must be one of {known}")
     if not os.path.isfile(path):
         problem = "is a folder" if os.path.isdir(path) else "does not exist"
         raise ParameterError(f"network file '{path}' {problem}")
@@ -59,7 +59,7 @@ def _checked_path(path: PathLike) -> tuple[Path, bytes]:
 
 
 def as_path(path: PathLike) -> Path:
-    """Return the path of a network file, which must name one."""
+    """Return the path of a network file, or raise if it is not a path."""
     try:
         if path != "":
             return Path(path)
@@ -75,11 +75,17 @@ def load_metadata(path: PathLike) -> dict[str, Any]:
         path: A ``.pt``, ``.pt2``, ``.onnx`` or ``.safetensors`` file.
 
     Returns:
-        The entries by name; empty where the file carries none. ``torque_scale`` is returned as ``effort_scale``,
-        ``sample_dt_s`` as ``sample_dt``.
+        The entries by name, possibly none. ``torque_scale`` is returned as ``effort_scale``, ``sample_dt_s`` as
+        ``sample_dt``.
 
     Raises:
-        ParameterError: An entry is not understood, or has a value that is not allowed.
+        ParameterError: An entry is unknown, or has a value that is not allowed.
+
+    Examples:
+        >>> import torch
+        >>> actuon.save_network(torch.nn.Linear(2, 1), "motor.onnx", sample_dt=0.005)
+        >>> actuon.load_metadata("motor.onnx")["sample_dt"]
+        0.005
     """
     return copy.deepcopy(_read_metadata(*_checked_path(path)))
 
@@ -96,9 +102,9 @@ def _read_metadata(path: Path, digest: bytes) -> dict[str, Any]:
 
 
 def load_network(path: PathLike) -> Loaded:
-    """Read a network file. PyTorch loads ``.pt`` and ``.pt2``, and trusts them: call this on files that you trust.
+    """Read a network file. PyTorch loads ``.pt`` and ``.pt2``, which can execute code: call this on trusted files only.
 
-    A module that was not recognised belongs to the caller: modules move between devices, and may hold a state.
+    A module that was not recognised is a new object for each call, since modules move between devices and hold state.
     """
     path, digest = _checked_path(path)
     loaded = _read_network(path, digest)
@@ -121,7 +127,9 @@ def _read_network(path: Path, digest: bytes) -> Loaded:
             _check_sizes(network, metadata)
         return Loaded(metadata, network)
     except NotRecognised as error:
-        raise ParameterError(f"'{path}' cannot be run: {error}. Only PyTorch could, from a .pt or .pt2 file") from error
+        raise ParameterError(
+            f"'{path}' cannot be run: {error}. Save it as .pt or .pt2, which PyTorch can run"
+        ) from error
     except ActuonError:
         raise
     except Exception as error:  # a damaged file fails in many ways
@@ -143,7 +151,7 @@ def _read_torch(path: Path, metadata: Mapping[str, object]) -> Loaded:
 
 
 def _load_torch(path: Path) -> tuple[Any, Callable[[], Network]]:
-    """Return a PyTorch module, and what recognises it by its graph."""
+    """Return a PyTorch module, and a function that recognises it by its graph."""
     loaded = torch_files.load_module(path)
     if path.suffix == ".pt2":
         return loaded.module(), functools.partial(torch_files.read_export, loaded)
@@ -151,7 +159,7 @@ def _load_torch(path: Path) -> tuple[Any, Callable[[], Network]]:
 
 
 def _check_sizes(network: Network, metadata: Mapping[str, object]) -> None:
-    """Refuse metadata that speaks of other recurrent layers than there are."""
+    """Raise if the sizes of recurrent layers in the metadata are wrong."""
     sizes = {
         "num_layers": len(network.recurrent),
         "hidden_size": network.recurrent[0].hidden if network.recurrent else 0,
@@ -162,25 +170,23 @@ def _check_sizes(network: Network, metadata: Mapping[str, object]) -> None:
 
 
 def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> None:
-    """Write a PyTorch module as a network file that carries its own convention.
+    """Write a PyTorch module as a network file, with its input convention as metadata.
 
     Args:
-        module: The trained module: an MLP of ``(N, inputs)``, or an LSTM or GRU of ``(N, 1, inputs)`` and its state.
-        path: Where to; its ending picks the format: ``.pt``, ``.pt2``, ``.onnx`` or ``.safetensors``.
-        metadata: ``model_type``, ``input_order``, ``input_idx``, ``pos_scale``, ``vel_scale``, ``effort_scale`` (or
-            ``torque_scale``), ``sample_dt`` (or ``sample_dt_s``), ``input_columns``, ``custom_inputs``,
-            ``normalization``, ``input_range`` (of each column in what it was trained on), and ``notes`` of any kind
-            that JSON can hold. ``model_type`` is found out.
+        module: Trained module: an MLP of ``(N, inputs)``, or an LSTM or GRU of ``(N, 1, inputs)`` and its state.
+        path: File to write. Its ending selects the format: ``.pt``, ``.pt2``, ``.onnx`` or ``.safetensors``.
+        metadata: ``model_type`` (default: that of the module), ``input_order``, ``input_idx``, ``pos_scale``,
+            ``vel_scale``, ``effort_scale`` (or ``torque_scale``), ``sample_dt`` (or ``sample_dt_s``),
+            ``input_columns``, ``custom_inputs``, ``normalization``, ``input_range`` (of each column in the training
+            data), and ``notes`` of any kind that JSON can hold.
 
     Examples:
         >>> import torch
         >>> actuon.save_network(torch.nn.Linear(2, 1), "motor.onnx", sample_dt=0.005)
-        >>> actuon.load_metadata("motor.onnx")["sample_dt"]
-        0.005
     """
     path = as_path(path)
     if path.suffix not in FORMATS:
-        raise ParameterError(f"'{path}': the format '{path.suffix}' is not known; known: {', '.join(FORMATS)}")
+        raise ParameterError(f"'{path}' has the format '{path.suffix}'; must be one of {', '.join(FORMATS)}")
     if os.path.isdir(path) or not os.path.isdir(path.parent):
         problem = "it is a folder" if os.path.isdir(path) else f"the folder '{path.parent}' does not exist"
         raise ParameterError(f"'{path}' cannot be written: {problem}; name a file in a folder that exists")
@@ -191,7 +197,7 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
         network: Network | None = _recognised(script)
     except NotRecognised as error:
         if path.suffix not in TORCH_FORMATS:
-            raise ParameterError(f"save_network: {error}; such a module can only be written as .pt") from error
+            raise ParameterError(f"save_network: {error}; write such a module as .pt") from error
         network = None
     if network is not None:
         _check_convention(network, columns, metadata)
@@ -212,8 +218,7 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
         path.write_bytes(content)
     except (OSError, ValueError) as error:
         raise ParameterError(
-            f"'{path}' cannot be written: {getattr(error, 'strerror', None) or error}; name a file in a folder that "
-            "exists and may be written to"
+            f"'{path}' cannot be written: {getattr(error, 'strerror', None) or error}; name a file in a writable folder"
         ) from error
 
 
@@ -225,7 +230,7 @@ def _recognised(script: torch.nn.Module) -> Network:
 
 
 def _check_convention(network: Network, columns: int, metadata: dict[str, Any]) -> None:
-    """Refuse metadata that does not fit the network."""
+    """Raise if the metadata does not fit the network."""
     named = metadata.get("model_type", network.kind)
     if named != network.kind:
         raise ParameterError(f"save_network: model_type: got '{named}'; the module is of type '{network.kind}'")

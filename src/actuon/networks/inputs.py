@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs of a network: what a file's metadata says of them, and how they and the output are scaled.
+"""Inputs of a network: their description in a file's metadata, and the scales of inputs and output.
 
-Metadata that is not understood is an error: the network may be fed wrongly.
+Unknown metadata is an error, since the network might get wrong inputs.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _ALIASES = {"torque_scale": "effort_scale", "sample_dt_s": "sample_dt"}
 """Other names for entries."""
 
 RANGE = "input_range"
-"""Lowest and highest value of each input in what a network was trained on, by the name of its column, not scaled."""
+"""Lowest and highest value of each input in the training data, by the name of its column, not scaled."""
 
 _HARMLESS = (
     "author", "date", "description", "license", "name", "notes", "source",  # for people
     "model_author", "model_license",  # of the ONNX standard
     "format",  # the framework that wrote a safetensors file, such as "pt"
 )  # fmt: skip
-"""Entries that say nothing about how a network is fed."""
+"""Entries that do not affect the inputs."""
 
 _HARMLESS_PREFIXES = ("pkg.", "onnx.")
-"""Starts of entries that tools write by themselves into ONNX files: PyTorch's exporter, ONNX Runtime."""
+"""Prefixes of entries that PyTorch's exporter and ONNX Runtime write into ONNX files."""
 
 _MOST_STEPS = 1000
-"""Furthest step back that a network may see: the history is kept for every DOF and moved at every step."""
+"""Longest history of a network [steps]: it is stored for every DOF and moved at every step."""
 
 _COLUMNS = {
     "position": ("q",),
@@ -56,7 +56,7 @@ _COLUMNS = {
     "target_velocity": ("target_qd",),
     "velocity_error": ("target_qd", "qd"),
 }
-"""Inputs that are made of a DOF's signals: the first, less the second where there are two."""
+"""Built-in inputs, as signals of a DOF: the first, minus the second if there are two."""
 
 _OUTPUT = "torque"
 """Name of the output in ``normalization``."""
@@ -66,7 +66,7 @@ _EXCLUDED = {
     "input_columns": ("input_order", "pos_scale", "vel_scale"),
     "normalization": ("pos_scale", "vel_scale", "effort_scale"),
 }
-"""Entries that say in another way what the key says."""
+"""Entries that must not be combined with the key."""
 
 _FLOAT = np.finfo(np.float32)
 
@@ -75,7 +75,7 @@ _FLOAT = np.finfo(np.float32)
 class InputSpec:
     """Columns and scales of a network.
 
-    Each column goes in as (value − mean) · scale; the effort is output · effort_scale + effort_mean.
+    Each input is (value − mean) · scale; the effort is output · effort_scale + effort_mean.
     """
 
     columns: tuple[str, ...]
@@ -97,7 +97,7 @@ class InputSpec:
         for key, others in _EXCLUDED.items():
             both = [other for other in others if other in convention]
             if key in convention and both:
-                raise ParameterError(f"{where}: has {key} and {both[0]}, which say the same in two ways; keep one")
+                raise ParameterError(f"{where}: has {key} and {both[0]}, which define the same inputs; keep one")
         custom = convention.get("custom_inputs", ())
         order = ("position_error", "velocity")
         columns = convention.get("input_columns", order[::-1] if convention.get("input_order") == "vel_pos" else order)
@@ -119,11 +119,11 @@ class InputSpec:
 
     @property
     def is_centred(self) -> bool:
-        """Whether a mean has to be taken off."""
+        """Whether any column has a mean to subtract."""
         return any(self.means)
 
     def signals(self, column: str) -> tuple[str, ...]:
-        """Return the signals that a column is made of: the first, less the second where there are two."""
+        """Return the signals of a column: the first, minus the second if there are two."""
         return (custom_signal(column),) if column in self.custom_inputs else _COLUMNS[column]
 
     def expressions(self) -> tuple[str, ...]:
@@ -142,24 +142,24 @@ class InputSpec:
 def _check_columns(where: str, columns: tuple[str, ...], custom: tuple[str, ...]) -> None:
     for name in custom:
         if name in _COLUMNS:
-            raise ParameterError(f"{where}: custom_inputs: '{name}' is an input that is always there; take it out")
+            raise ParameterError(f"{where}: custom_inputs: '{name}' is a built-in input; remove it from custom_inputs")
         if name not in columns:
             raise ParameterError(f"{where}: custom_inputs: '{name}' is not in input_columns, {', '.join(columns)}")
     for column in columns:
         if column not in _COLUMNS and column not in custom:
             raise ParameterError(
-                f"{where}: input_columns: '{column}' is not known, and is not in custom_inputs, which names arrays of "
-                f"the simulation's control; {listed(column, (*_COLUMNS, *custom), 'columns')}"
+                f"{where}: input_columns: '{column}' is neither a built-in input nor in custom_inputs, the names of "
+                f"arrays in the simulation's control; {listed(column, (*_COLUMNS, *custom), 'columns')}"
             )
 
 
 def check_metadata(path: Path, found: Mapping[str, str], extra: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Decode metadata, either one JSON entry ``metadata`` or an entry per key, and check all of it.
+    """Decode metadata, either one JSON entry ``metadata`` or an entry per key, and check all entries.
 
     Args:
         path: The file, for errors.
-        found: Its entries as text.
-        extra: Entries that are known in this format, beside the usual ones.
+        found: Entries as text.
+        extra: Additional entries that this format allows.
     """
     for key in found:
         if not isinstance(key, str):
@@ -167,7 +167,7 @@ def check_metadata(path: Path, found: Mapping[str, str], extra: tuple[str, ...] 
     if "metadata" in found:
         beside = [key for key in found if key != "metadata" and not _is_harmless(key)]
         if beside:
-            raise ParameterError(f"'{path}': has '{beside[0]}' next to the JSON entry 'metadata'; move it in there")
+            raise ParameterError(f"'{path}': has '{beside[0]}' next to the JSON entry 'metadata'; move it into that")
         entries = _decoded(path, found["metadata"])
     else:
         entries = {key: text if key in GRAPH_NAMES else _value(text) for key, text in found.items()}
@@ -193,7 +193,7 @@ def _value(text: str) -> Any:
 
 
 def _is_harmless(key: str) -> bool:
-    """Return whether an entry says nothing about how a network is fed."""
+    """Return whether an entry does not affect the inputs of a network."""
     return key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
 
 
@@ -212,14 +212,14 @@ def check_entries(where: str, entries: Mapping[str, object], extra: tuple[str, .
         else:
             known = (*_CHECKS, *_ALIASES, *extra)
             raise ParameterError(
-                f"{where}: its metadata has '{shown(key)[1:-1]}', which is not understood, so that the network may be "
-                f"fed wrongly. What is only for people goes under 'notes'; {listed(key, known, 'known')}"
+                f"{where}: its metadata has the unknown entry '{shown(key)[1:-1]}', so the network might get wrong "
+                f"inputs. Move text for people to 'notes'; {listed(key, known, 'entries')}"
             )
     return checked
 
 
 def check_entry(where: str, key: str, value: object) -> Any:
-    """Check one entry, from a file or an argument, and return it as it is used."""
+    """Check one entry, from a file or an argument, and return its value."""
     return _CHECKS[key](where, value)
 
 
@@ -236,7 +236,7 @@ def _checked_graph_name(where: str, value: object) -> str:
 
 
 def whole_number(where: str, value: object, least: int = 1) -> int:
-    """Return a count as an int; JSON of some writers has 2.0 for 2."""
+    """Return a count as an int. Some writers of JSON write 2.0 for 2."""
     number = _number(value)
     if not number >= least or not number.is_integer():
         raise ParameterError(f"{where}: got {shown(value)}; must be a whole number ≥ {least}")
@@ -254,14 +254,14 @@ def _checked_scale(where: str, value: object) -> float:
     number = _number(value)
     if not float(_FLOAT.tiny) <= abs(number) <= float(_FLOAT.max):
         raise ParameterError(
-            f"{where}: got {shown(value)}; must be a number other than 0 that 32 bits hold, "
-            f"{_FLOAT.tiny:.1e} to {_FLOAT.max:.1e} in size"
+            f"{where}: got {shown(value)}; must be a number with a magnitude from {_FLOAT.tiny:.1e} to "
+            f"{_FLOAT.max:.1e}, the range of 32 bits"
         )
     return number
 
 
 def _number(value: object) -> float:
-    """Return a number as it is, and NaN for anything else."""
+    """Return a number as a float, and NaN for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         return math.nan
     try:
@@ -283,7 +283,7 @@ def _checked_steps(where: str, value: object) -> tuple[int, ...]:
 
 
 def _names(value: object) -> tuple[str, ...] | None:
-    """Return a list of names, or None where it is something else."""
+    """Return a list of names; None for anything else."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
         return None
     return tuple(value)
@@ -299,7 +299,7 @@ def _checked_columns(where: str, value: object) -> tuple[str, ...]:
 def _checked_custom(where: str, value: object) -> tuple[str, ...]:
     names = _names(value)
     if names is None or not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
-        raise ParameterError(f"{where}: got {shown(value)}; must be a list of names of arrays, as Python spells names")
+        raise ParameterError(f"{where}: got {shown(value)}; must be a list of names of arrays, valid Python names")
     return tuple(dict.fromkeys(names))
 
 
@@ -357,4 +357,4 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     **dict.fromkeys(GRAPH_NAMES, _checked_graph_name),
     RANGE: _checked_ranges,
 }
-"""Known entries, and what checks each. Sizes and names of the graph are as Newton writes them."""
+"""Check of each known entry. Sizes and names of the graph are those that Newton writes."""

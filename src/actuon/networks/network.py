@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks as plain data: recurrent layers, then dense layers, each with its activation.
 
-A network is assembled from the steps of a graph, its scales folded into the weights, and checked before it is run.
+A network is assembled from the steps of a graph, with scales folded into the weights, and checked before use.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ GATES: Final = {"mlp": 0, "lstm": 4, "gru": 3}
 """Gates of a recurrent unit, by kind of network."""
 
 MOST_UNITS = 8192
-"""Units of all layers together: they live on the stack of a kernel's thread."""
+"""Largest number of units of all layers together: they are on the stack of a kernel's thread."""
 MOST_LAYERS = 16
-"""Layers are written out one by one: sixteen compile in some seconds, sixty in minutes."""
+"""Largest number of layers. The code is unrolled: sixteen layers compile in some seconds, sixty in minutes."""
 
 _FLOAT = np.finfo(np.float32)
 
 
 class NotRecognised(ActuonError, ValueError):
-    """Error of a graph that computes something else than a known network."""
+    """A graph does not compute a known network."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class DenseShape(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """The compiled part of a network: everything but the weights."""
+    """Compiled part of a network: everything except the weights."""
 
     kind: str
     recurrent: tuple[RecurrentShape, ...]
@@ -94,7 +94,7 @@ class Network:
         return self.recurrent[0].weight_ih.shape[1] if self.recurrent else self.dense[0].weight.shape[1]
 
     def scaled(self, input_scale: npt.ArrayLike, output_scale: float, output_shift: float = 0.0) -> Network:
-        """Return the network of inputs · ``input_scale``, with output · ``output_scale`` + ``output_shift``."""
+        """Return the network with inputs · ``input_scale`` and output · ``output_scale`` + ``output_shift``."""
         scale = np.asarray(input_scale, np.float64)
         dense, recurrent = list(self.dense), list(self.recurrent)
         if recurrent:
@@ -110,7 +110,7 @@ class Network:
         return Network(self.kind, tuple(dense), tuple(recurrent))
 
     def structure(self) -> Structure:
-        """Return what is compiled of the network."""
+        """Return the compiled part of the network."""
         recurrent = tuple(RecurrentShape(layer.hidden, layer.weight_ih.shape[1]) for layer in self.recurrent)
         dense = tuple(DenseShape(len(layer.bias), layer.weight.shape[1], layer.activation) for layer in self.dense)
         return Structure(self.kind, recurrent, dense)
@@ -124,7 +124,7 @@ class Scale:
     shift: FloatArray
 
     def then(self, other: Scale) -> Scale:
-        """Return both as one, this one first."""
+        """Return the composition of both, this one first."""
         return Scale(self.scale * other.scale, self.shift * other.scale + other.shift)
 
     def as_layer(self) -> Dense:
@@ -146,7 +146,7 @@ Step: TypeAlias = Dense | Recurrent | Scale | Activated
 def assemble(steps: Iterable[Step]) -> tuple[list[Dense], list[Recurrent]]:
     """Return the layers of steps in the order in which they apply.
 
-    Scales go into the weights beside them, and each activation onto the linear layer before it.
+    Scales are folded into adjacent weights, and each activation into the linear layer before it.
     """
     recurrent: list[Recurrent] = []
     dense: list[Dense] = []
@@ -187,7 +187,7 @@ def assemble(steps: Iterable[Step]) -> tuple[list[Dense], list[Recurrent]]:
 
 
 def _layer_between(pending: Scale | None, width: int) -> Dense:
-    """Return a layer for a scale that no layer beside it can take."""
+    """Return a layer for a scale that no adjacent layer can take."""
     return (pending or Scale(np.ones(width), np.zeros(width))).as_layer()
 
 
@@ -196,7 +196,7 @@ def recurrent_layers(kind: str, tensors: Sequence[npt.ArrayLike], has_biases: bo
     per_layer = 4 if has_biases else 2
     if not tensors or len(tensors) % per_layer:
         raise NotRecognised(
-            f"{kind} with {len(tensors)} weight tensors (projections and biased variants are not known)"
+            f"{kind} with {len(tensors)} weight tensors (projections and biased variants are not supported)"
         )
     layers = []
     for start in range(0, len(tensors), per_layer):
@@ -207,7 +207,7 @@ def recurrent_layers(kind: str, tensors: Sequence[npt.ArrayLike], has_biases: bo
 
 
 def check_network(network: Network) -> None:
-    """Refuse a network whose shapes do not fit together, that is too large, or whose weights 32 bits do not hold."""
+    """Raise if the shapes of a network do not fit, it is too large, or its weights exceed 32 bits."""
     width: int | None = None
     gates = GATES.get(network.kind)
     if gates is None or bool(network.recurrent) != bool(gates) or not network.dense:
@@ -244,7 +244,7 @@ def check_network(network: Network) -> None:
 def _check_activation(activation: Activation) -> None:
     name, parameter, upper = activation.name, activation.parameter, activation.upper
     if name not in ACTIVATION_NAMES:
-        raise ParameterError(f"activation '{name}' is not known; known: {', '.join(ACTIVATION_NAMES)}")
+        raise ParameterError(f"unknown activation '{name}'; must be one of {', '.join(ACTIVATION_NAMES)}")
     if name == "clamp":
         bounds = [bound for bound in (parameter, upper) if math.isfinite(bound)]
         if not -math.inf <= parameter <= upper <= math.inf or any(abs(bound) > _FLOAT.max for bound in bounds):
@@ -256,16 +256,16 @@ def _check_activation(activation: Activation) -> None:
 def _check_size(network: Network) -> None:
     layers = len(network.recurrent) + len(network.dense)
     if layers > MOST_LAYERS:
-        raise ParameterError(f"the network has {layers} layers; at most {MOST_LAYERS} can be run")
+        raise ParameterError(f"the network has {layers} layers; must have at most {MOST_LAYERS}")
     units = sum(4 * layer.hidden for layer in network.recurrent) + sum(len(dense.bias) for dense in network.dense)
     if not 0 < network.inputs <= MOST_UNITS or units > MOST_UNITS:
         raise ParameterError(
-            f"the network has {network.inputs} inputs and {units} units; at most {MOST_UNITS} can be run"
+            f"the network has {network.inputs} inputs and {units} units; must have at most {MOST_UNITS} of each"
         )
 
 
 def check_weights(network: Network) -> None:
-    """Refuse weights that are not finite, or that are not in 32 bits."""
+    """Raise if weights are not finite, or exceed the range of 32 bits."""
     arrays = {f"recurrent.{i}.{n}": a for i, layer in enumerate(network.recurrent) for n, a in vars(layer).items()}
     with np.errstate(over="ignore"):
         sums = [layer.bias_ih + layer.bias_hh for layer in network.recurrent]
@@ -280,6 +280,6 @@ def check_weights(network: Network) -> None:
         largest = np.abs(array).max(initial=0.0)
         if not np.isfinite(single).all() or (largest > 0.0 and not single.any()):
             raise ParameterError(
-                f"{name} reaches {largest:.2g} in size, which 32 bits do not hold; they hold "
-                f"{_FLOAT.tiny:.1e} to {_FLOAT.max:.1e}"
+                f"{name} has the magnitude {largest:.2g}; must be from {_FLOAT.tiny:.1e} to {_FLOAT.max:.1e}, the "
+                "range of 32 bits"
             )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recognition of the network that a graph of operations computes.
 
-A file's graph is read as one `Op` after another and followed from the input to the output: linear and recurrent layers
-are taken as they are, what stands between them is put together by `elementwise`, and `axes` follows where the features
-are. All of it is read from the graph; nothing is concluded from numbers that were tried out.
+The operations of a file's graph, each an `Op`, are followed from the input to the output: linear and recurrent layers
+become steps, `elementwise` recognises activations between them, and `axes` tracks the features. The result depends on
+the graph only, never on the results of trial inputs.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ class Op:
     """An operation. ``inputs`` are names of values, or constants: arrays, numbers, lists of them, None."""
 
     name: str
-    """Actuon's name: a layer, an arrangement, an element-wise operation, or anything else."""
+    """Name in Actuon: of a layer, an arrangement, an element-wise operation, or anything else."""
     inputs: Sequence[object]
     outputs: list[str]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
-    """The file's name; the same, if left out."""
+    """Name in the file. Default: ``name``."""
 
     @property
     def called(self) -> str:
-        """The name for messages."""
+        """Name for messages."""
         return self.label or self.name
 
 
 @dataclass(frozen=True)
 class Ref:
-    """The name of a value that another operation or the caller makes."""
+    """Name of a value that another operation returns, or the caller passes."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Signal:
-    """A value that depends on the input: element-wise of what step ``origin`` put out, ``width`` features."""
+    """A value that depends on the input: an element-wise function of the output of step ``origin``."""
 
     origin: int
     axes: Axes
@@ -57,7 +57,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class Hidden:
-    """The hidden states of several recurrent layers; the last layer's is their output."""
+    """Hidden states of several recurrent layers; that of the last layer is the output."""
 
     signal: Signal
     layers: int
@@ -65,18 +65,18 @@ class Hidden:
 
 @dataclass(frozen=True)
 class State:
-    """A recurrent state, or zeros to start from. ``changed_by`` names an operation that makes it something else."""
+    """A recurrent state, or its zero start value. ``changed_by`` names an operation that changes it."""
 
     changed_by: str = ""
     is_new: bool = False
     """Whether a recurrent layer returned it."""
     part: int | None = None
-    """0 for the hidden state, 1 for the cell state, None where the file does not say."""
+    """0 for the hidden state, 1 for the cell state, None if unknown."""
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """The result of an operation that is not known; only wrong once it is used."""
+    """Result of an unsupported operation; an error only if the output depends on it."""
 
     reason: str
 
@@ -90,10 +90,10 @@ class Recogniser:
     """Recogniser that follows operations in the order in which they run.
 
     Args:
-        input_name: Name of the signal.
-        axes: Its axes.
-        width: Its number of features, where the file says so.
-        states: The states that it takes, each as an input of its own, hidden state first.
+        input_name: Name of the input.
+        axes: Axes of the input.
+        width: Number of features of the input, if the file has it.
+        states: Names of the states among the inputs, hidden state first.
     """
 
     def __init__(self, input_name: str, axes: Axes, width: int | None = None, states: Sequence[str] = ()):
@@ -103,7 +103,7 @@ class Recogniser:
         self._kinds: set[str] = set()
 
     def resolve(self, value: object) -> Any:
-        """Return the value of a reference; anything else as it is."""
+        """Return the value of a reference; anything else unchanged."""
         if isinstance(value, Ref):
             return self._values.get(value.name, State())
         if isinstance(value, (list, tuple)):
@@ -114,7 +114,7 @@ class Recogniser:
         """Process one operation.
 
         Raises:
-            NotRecognised: It is a layer that is not known, or used in a way that is not known.
+            NotRecognised: It is an unsupported layer, or an unsupported use of one.
         """
         inputs = [self.resolve(value) for value in op.inputs]
         results = self._results(op, inputs)
@@ -122,7 +122,7 @@ class Recogniser:
         self._values.update(zip(op.outputs, results, strict=False))
 
     def forget(self, names: list[str], reason: str) -> None:
-        """Mark values as not known."""
+        """Mark values as unknown."""
         self._values.update(dict.fromkeys(names, Unknown(reason)))
 
     def _results(self, op: Op, inputs: list[Any]) -> list[Any]:
@@ -252,7 +252,7 @@ class Recogniser:
                 self._steps.append(Scale(np.broadcast_to(scale, width), np.broadcast_to(shift, width)))
 
     def finish(self, output: object, new_states: Sequence[object]) -> Network:
-        """Return the network that ends in ``output``, and in ``new_states`` if it is recurrent.
+        """Return the network that computes ``output``, and ``new_states`` if it is recurrent.
 
         Raises:
             NotRecognised: It is not a known network.
@@ -286,7 +286,7 @@ def _text(axes: Axes) -> str:
 
 
 def _sizes(value: object, axis: object = None) -> Any:
-    """Return the size of one axis, or of all; a `State` where it is not known."""
+    """Return the size of one axis, or of all; a `State` if unknown."""
     if not isinstance(value, Signal):
         return State()
     try:
@@ -327,7 +327,7 @@ def _arranged(op: Op, inputs: Sequence[object]) -> Signal | Unknown:
 
 
 def _as_selection(at: object, axis: object) -> tuple[str, list[Any]]:
-    """Return an indexing as a selection: of one entry, or of a list with one in it."""
+    """Return the selection that an indexing is equivalent to: of one entry, or of a list with one entry."""
     if isinstance(at, int):
         return "select", [axis, at]
     if not isinstance(at, list) or len(at) != 1 or not isinstance(at[0], int):
@@ -336,7 +336,7 @@ def _as_selection(at: object, axis: object) -> tuple[str, list[Any]]:
 
 
 def _hidden_part(op: Op, hidden: Hidden, arguments: Sequence[object]) -> Any:
-    """Return the last layer's hidden state, where an operation picks it out of all of them."""
+    """Return the last layer's hidden state if an operation selects it; other parts are states."""
     if op.name == "same":
         return hidden
     if op.name == "select" and arguments[0] in (0, -3) and arguments[1] in (-1, hidden.layers - 1):
@@ -358,7 +358,7 @@ def _without_signal(op: Op, inputs: Sequence[object], flat: Sequence[object]) ->
 
 
 def _check_states(op: Op, states: Sequence[object]) -> None:
-    """Refuse a recurrent layer that starts from anything but its own state or zero."""
+    """Raise if a recurrent layer starts from anything except its own state or zero."""
     for state in states:
         if isinstance(state, State) and state.changed_by:
             raise NotRecognised(f"the state of '{op.called}' goes through '{state.changed_by}'")
@@ -397,7 +397,7 @@ _CONSTANT_ARRANGEMENTS: dict[str, Callable[..., np.ndarray]] = {
 
 
 def _fold_constants(name: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    """Return the result of an operation on constants and sizes alone, or None where it is not known."""
+    """Return the result of an operation on constants and sizes alone; None if not supported."""
     first = inputs[0] if inputs else None
     is_shape = isinstance(first, (list, str, int))
     if name == "same":
@@ -419,7 +419,7 @@ def _fold_constants(name: str, inputs: Sequence[Any], attributes: Mapping[str, A
 
 
 def _calculated(name: str, inputs: Sequence[object], attributes: Mapping[str, Any]) -> np.ndarray | None:
-    """Return arithmetic in 64 bits. Whole numbers alone are left out: formats divide them differently."""
+    """Return the result of arithmetic in 64 bits; None for whole numbers only, which formats divide differently."""
     numbers = [np.asarray(value) for value in inputs]
     if name not in _ARITHMETIC or not all(number.dtype.kind in "fi" for number in numbers):
         return None

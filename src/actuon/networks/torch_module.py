@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that were not recognised: PyTorch runs them, stage by stage."""
+"""Networks that Actuon does not recognise, run by PyTorch, stage by stage."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class NeuralModule:
-    """A PyTorch module with its convention.
+    """A PyTorch module with its input convention.
 
     Args:
-        module: Called with ``(N, features)``, or with ``(N, 1, features)`` and its state.
+        module: Module of ``(N, features)``, or of ``(N, 1, features)`` and its state.
         kind: ``"mlp"``, ``"lstm"`` or ``"gru"``.
-        steps: History steps that an MLP sees, 0 = now.
-        spec: Its columns and scales.
+        steps: History steps of an MLP's inputs, 0 = now.
+        spec: Columns and scales.
     """
 
     def __init__(self, module: torch.nn.Module, kind: str, steps: tuple[int, ...], spec: InputSpec):
@@ -33,7 +33,7 @@ class NeuralModule:
         self._kind, self._steps, self._spec = kind, steps, spec
         self._layers, self._hidden = 0, 0
         self.rows = self._state_rows()
-        """Names of the state arrays, and how many rows of N each has."""
+        """Number of rows of each state array, by name."""
 
     def _state_rows(self) -> dict[str, int]:
         if self._kind == "mlp":
@@ -41,7 +41,7 @@ class NeuralModule:
             return dict.fromkeys(self._spec.histories(), count) if count else {}
         weights = {n: p for n, p in self.module.named_parameters() if ".weight_hh_l" in f".{n}"}
         if not weights:
-            raise ParameterError("it has no recurrent weights that say its state's size")
+            raise ParameterError("it has no recurrent weights, which determine the size of its state")
         self._layers, self._hidden = len(weights), next(iter(weights.values())).shape[1]
         rows = self._layers * self._hidden
         return {"hidden": rows, "cell": rows} if self._kind == "lstm" else {"hidden": rows}
@@ -52,10 +52,10 @@ class NeuralModule:
         """Compute efforts into ``forces``, and the new state into ``pending``.
 
         Args:
-            signals: By name, each an array and the indices of the DOFs in it. ``feedforward`` may be left out.
-            forces: [N·m or N], shape (N,).
-            state: Before.
-            pending: After, written.
+            signals: Signals by name, each an array and the indices of the DOFs in it. ``feedforward`` is optional.
+            forces: Efforts [N·m or N], shape (N,), written.
+            state: State before.
+            pending: State after, written.
         """
         torch = torch_files.import_torch("running an unrecognised network")
         dtype = next((p.dtype for p in self.module.parameters()), torch.float32)

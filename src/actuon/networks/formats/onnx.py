@@ -40,7 +40,7 @@ _ATTRIBUTES = {
     ("Gelu", "approximate"): "approximate",
 }
 _FLOATING = (1, 10, 11, 16)
-"""ONNX's numbers for 32, 16 and 64 bits, and bfloat16."""
+"""ONNX's codes of floating-point types with 32, 16 and 64 bits, and bfloat16."""
 _WRITTEN = {
     "relu": "Relu", "leaky_relu": "LeakyRelu", "elu": "Elu", "selu": "Selu", "tanh": "Tanh", "sigmoid": "Sigmoid",
     "softsign": "Softsign", "gelu": "Gelu", "gelu_tanh": "Gelu",
@@ -50,7 +50,7 @@ _FROM_ONNX_GATES = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2)}
 
 
 def _import_onnx(purpose: str) -> Any:
-    """Import ``onnx``, or say what needs it."""
+    """Import ``onnx``, or raise an error with its purpose."""
     try:
         import onnx
         import onnx.numpy_helper
@@ -60,7 +60,7 @@ def _import_onnx(purpose: str) -> Any:
 
 
 def load(path: Path) -> Any:
-    """Parse the file; nothing outside it is read."""
+    """Parse the file, without any other file that it names."""
     onnx = _import_onnx(f"reading '{path.name}'")
     if path.stat().st_size > _LARGEST_FILE:
         raise ParameterError(
@@ -120,7 +120,7 @@ def read(model: ModelProto, path: Path, names: Mapping[str, str]) -> Network:
 def _ordered(
     path: Path, values: Sequence[ValueInfoProto], names: Mapping[str, str], keys: tuple[str, ...]
 ) -> list[Any]:
-    """Return inputs or outputs of a graph, those first that the metadata names, in the order of ``keys``."""
+    """Return inputs or outputs of a graph, starting with those that the metadata names, in the order of ``keys``."""
     by_name = {value.name: value for value in values}
     named = []
     for key in keys:
@@ -135,7 +135,7 @@ def _ordered(
 
 
 def _axes(value: ValueInfoProto, is_recurrent: bool) -> tuple[Axes, int | None]:
-    """Return the axes of the graph's input and its number of features, as far as the graph says."""
+    """Return the axes of the graph's input, and its number of features if known."""
     shape = value.type.tensor_type
     lengths = [dim.dim_value for dim in shape.shape.dim] if shape.HasField("shape") else []
     width = lengths[-1] or None if lengths else None
@@ -153,12 +153,14 @@ def _axes(value: ValueInfoProto, is_recurrent: bool) -> tuple[Axes, int | None]:
 def _array(onnx: ModuleType, tensor: TensorProto, path: Path) -> np.ndarray:
     if tensor.external_data or tensor.data_location == onnx.TensorProto.EXTERNAL:
         raise ParameterError(
-            f"'{path}': tensor '{tensor.name}' lies in another file; save the network with its weights inside, as "
+            f"'{path}': tensor '{tensor.name}' is in another file; save the network with its weights inside, as "
             "onnx.save(onnx.load(path), path) does"
         )
     size = int(np.prod([int(n) for n in tensor.dims], dtype=object)) if tensor.dims else 1
     if any(n < 0 for n in tensor.dims) or size > _LARGEST_FILE // 4:
-        raise ParameterError(f"'{path}': tensor '{tensor.name}' claims {list(tensor.dims)} entries")
+        raise ParameterError(
+            f"'{path}': tensor '{tensor.name}' has the shape {list(tensor.dims)}; must fit into {_LARGEST_FILE} bytes"
+        )
     if tensor.raw_data and len(tensor.raw_data) < size:
         raise ParameterError(f"'{path}': tensor '{tensor.name}' has too few bytes for {list(tensor.dims)} entries")
     try:
@@ -234,7 +236,7 @@ def _dtype(onnx: ModuleType, number: int) -> Any:
     try:
         return onnx.helper.tensor_dtype_to_np_dtype(number)
     except KeyError as error:
-        raise NotRecognised(f"'Cast' to a type {number} that is not known") from error
+        raise NotRecognised(f"'Cast' to the unsupported type {number}") from error
 
 
 def _slices(inputs: Sequence[Any], outputs: list[str], attributes: Mapping[str, Any]) -> Iterator[Op]:

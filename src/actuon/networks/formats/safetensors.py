@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The safetensors format: a length, a JSON header, and raw tensors. Read as data, every size checked first.
+"""The safetensors format: a length, a JSON header, and raw tensors. Every size is checked before reading.
 
-A network is stored as weights by name, and an entry ``layout`` of the metadata for what the names alone do not say.
+A network is stored as weights by name. The entry ``layout`` of the metadata holds its kind and activations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RECURRENT = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def read_header(path: Path) -> tuple[dict[str, Any], dict[str, str], int]:
-    """Return the tensors' entries, the metadata, and where the data starts."""
+    """Return the entries of the tensors, the metadata, and the offset of the data."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(8)
@@ -91,7 +91,7 @@ def read(path: Path, metadata: Mapping[str, Any]) -> Network:
     layout = metadata.get("layout")
     if layout is None:
         raise ParameterError(
-            f"'{path}': safetensors holds weights only; its metadata must have a 'layout', as save_network writes it"
+            f"'{path}': its metadata has no 'layout', and safetensors holds weights only; write it with save_network"
         )
     tensors = read_tensors(path)
     try:

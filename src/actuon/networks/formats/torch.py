@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's files, TorchScript ``.pt`` and exported ``.pt2``: loaded, recognised by their graphs, compared, written."""
+"""Files of PyTorch, TorchScript ``.pt`` and exported ``.pt2``: reading, recognition by graph, writing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RENAMED = {
     "clamp_min": "maximum",
     "clamp_max": "minimum",
 }
-"""Actuon's names of aten operations that differ. Trailing underscores (in place) are dropped first."""
+"""Actuon's names of aten operations, if they differ. Trailing underscores (in place) are dropped first."""
 _AS_THEY_ARE = frozenset(
     ["reshape", "squeeze", "unsqueeze", "flatten", "permute", "transpose", "t", "select", "slice", "size", "expand",
      "cat", "stack", "split", "zeros", "zeros_like", "new_zeros", "sqrt", "rsqrt", "log", *OPERATIONS]
@@ -54,9 +54,9 @@ _VIEWS = frozenset(
 )  # fmt: skip
 _LARGEST_METADATA = 1024 * 1024
 _METADATA = ("extra/metadata.json", "extra_files/metadata.json")
-"""Folders of extra files in PyTorch's archives; the second is that of ``torch.export`` until 2.7."""
+"""Folders of extra files in PyTorch's archives; the second is for ``torch.export`` until 2.7."""
 _FLOATING = (5, 6, 7, 15)
-"""TorchScript's numbers for 16, 32 and 64 bits, and bfloat16."""
+"""TorchScript's codes of floating-point types with 16, 32 and 64 bits, and bfloat16."""
 _KEYWORDS = {"min": "low", "max": "high", "negative_slope": "slope", "min_val": "low", "max_val": "high"}
 _DECIDED: dict[str, Any] = {
     "eq": lambda x, y: x == y,
@@ -66,11 +66,11 @@ _DECIDED: dict[str, Any] = {
     "__isnot__": lambda x, y: x is not y,
     "__contains__": lambda items, x: x in items,
 }
-"""Questions about shapes and options that have an answer before the network runs."""
+"""Conditions on shapes and options that are constant."""
 
 
 def import_torch(purpose: str) -> Any:
-    """Import PyTorch, or say what needs it."""
+    """Import PyTorch, or raise an error with its purpose."""
     try:
         import torch
     except ImportError as error:
@@ -79,14 +79,14 @@ def import_torch(purpose: str) -> Any:
 
 
 def check_is_no_pickle(path: Path) -> None:
-    """Refuse a pickled checkpoint: loading one runs whatever code its author put in."""
+    """Raise if a file is a pickled checkpoint, which can execute any code when it is loaded."""
     try:
         names = zipfile.ZipFile(path).namelist() if zipfile.is_zipfile(path) else None
     except Exception as error:  # a damaged directory fails in many ways
         raise ParameterError(f"'{path}' is a damaged zip archive: {error!r}") from error
     if names is None:
         raise ParameterError(
-            f"'{path}' is not a zip archive: a truncated file, or an old pickled checkpoint, which would run code. "
+            f"'{path}' is not a zip archive: a truncated file, or an old pickled checkpoint, which can execute code. "
             "Save the module as TorchScript, .pt2, .onnx or .safetensors, e.g. with actuon.save_network(module, path)"
         )
     inside = [name.partition("/")[2] for name in names]
@@ -94,13 +94,13 @@ def check_is_no_pickle(path: Path) -> None:
     is_export = any(name.endswith((".json", "archive_format")) and not name.startswith("extra/") for name in inside)
     if not (is_script or is_export):
         raise ParameterError(
-            f"'{path}' is a pickled checkpoint (torch.save), which would run code on loading; it is refused. "
-            "Load it yourself where you trust it, then write it with actuon.save_network(module, path)"
+            f"'{path}' is a pickled checkpoint (torch.save), which can execute code when it is loaded. If you trust "
+            "it, load it yourself, then write it with actuon.save_network(module, path)"
         )
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """Return the metadata of a file, without loading it. Refuses a pickle."""
+    """Return the metadata of a file without loading it. Raise if it is a pickle."""
     check_is_no_pickle(path)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -141,7 +141,7 @@ def script_content(script: torch.nn.Module, metadata: str) -> bytes:
 
 
 def as_script(module: torch.nn.Module, features: int | None) -> Any:
-    """Return a module as TorchScript: scripted, or traced where it cannot be scripted."""
+    """Return a module as TorchScript: scripted, or traced if it cannot be scripted."""
     torch = import_torch("writing a network")
     if not isinstance(module, torch.nn.Module):
         raise ParameterError(f"save_network: got a {type(module).__name__}; must be a torch.nn.Module")
@@ -156,11 +156,11 @@ def as_script(module: torch.nn.Module, features: int | None) -> Any:
         except Exception as error:
             problem = f"save_network: {name} cannot be scripted ({_first_line(error)})"
             if features is None:
-                raise ParameterError(f"{problem}; give input_idx, so that it can be traced") from error
+                raise ParameterError(f"{problem}; pass input_idx, so that it can be traced") from error
         warnings.simplefilter("error", torch.jit.TracerWarning)
         try:
             return torch.jit.trace(module, torch.zeros(3, features))
-        except Exception as error:  # what Python decides by the input would be lost in a trace
+        except Exception as error:  # a trace would lose decisions that depend on the input
             raise ParameterError(f"{problem} nor traced ({_first_line(error)})") from error
 
 
@@ -198,7 +198,7 @@ def export_content(module: torch.nn.Module, network: Network | None, metadata: s
 def call_recurrent(
     module: torch.nn.Module, x: torch.Tensor, state: tuple[torch.Tensor, ...]
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Call a recurrent module in the usual way: ``(N, 1, inputs)`` and its state in, effort and new state out."""
+    """Call a recurrent module with ``(N, 1, inputs)`` and its state; return the effort and the new state."""
     effort, after = module(x, state if len(state) > 1 else state[0])
     return effort, tuple(after) if len(state) > 1 else (after,)
 
@@ -207,7 +207,7 @@ def verify(module: torch.nn.Module, network: Network) -> None:
     """Compare a recognised network with its module on random inputs, small and large.
 
     Raises:
-        NotRecognised: They differ, so something on the way was misread.
+        NotRecognised: They differ, so the graph was misread.
     """
     rng = np.random.default_rng(0)
     for batch in (5, 1):
@@ -222,7 +222,7 @@ def verify(module: torch.nn.Module, network: Network) -> None:
         expected = reference(network, x, state)
         within = 1e-3 * np.abs(expected).max() + 1e-3 * np.abs(expected)
         if got.shape != expected.shape or not (np.abs(got - expected) <= within).all():
-            raise NotRecognised("its layers were found, but together they compute something else")
+            raise NotRecognised("its layers are known, but the module computes something else")
         return
     if network.kind == "mlp":
         raise NotRecognised("it cannot be called with one array of inputs")
@@ -231,9 +231,9 @@ def verify(module: torch.nn.Module, network: Network) -> None:
 def _called(
     module: torch.nn.Module, kind: str, x: FloatArray, state: list[FloatArray]
 ) -> tuple[FloatArray, list[FloatArray]] | None:
-    """Call a module in its precision and in whichever convention it takes: state together, apart, or left out.
+    """Call a module in its precision and in any convention that works: state as a tuple, as arguments, or omitted.
 
-    Returns the effort, shape (N,), and the state that it started from; None where it cannot be called.
+    Return the effort, shape (N,), and the start state; None if it cannot be called.
     """
     torch = import_torch("reading a network")
     dtype = next((p.dtype for p in module.parameters()), torch.float32)
@@ -302,7 +302,7 @@ def _flat(value: object) -> list[Any]:
 
 
 class _ScriptReader:
-    """Reader of a TorchScript graph, which takes the branches that a call in the usual convention takes."""
+    """Reader of a TorchScript graph, along the branches of a call in the usual convention."""
 
     def __init__(self, recogniser: Recogniser):
         self.recogniser = recogniser
@@ -356,7 +356,7 @@ class _ScriptReader:
         return 3 if isinstance(found, (State, Hidden)) else Ref(output)
 
     def _write_in_place(self, node: torch._C.Node, name: str, inputs: Sequence[object], outputs: list[str]) -> None:
-        """Let users of a value that is written over see the result. Writing through a view is not known."""
+        """Redirect later uses of an overwritten value to the result. Writing through a view is not supported."""
         target = next(node.inputs()).debugName()
         written = inputs[0].name if isinstance(inputs[0], Ref) else target
         if name.rstrip("_") not in OPERATIONS or {target, written} & self._views:
@@ -459,7 +459,7 @@ def _recurrent(kind: str, label: str, inputs: Sequence[object], outputs: list[st
 
 
 def _keeps_numbers(argument: object) -> bool:
-    """Return whether an argument of ``to`` leaves the numbers as they are: no type, or a floating-point one."""
+    """Return whether an argument of ``to`` keeps the numbers: no type, or a floating-point one."""
     if isinstance(argument, np.ndarray):
         return argument.dtype.kind == "f"
     if isinstance(argument, int) and not isinstance(argument, bool):
@@ -468,7 +468,7 @@ def _keeps_numbers(argument: object) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return tensors as arrays, of float64 where they hold floating-point numbers; anything else as it is."""
+    """Return tensors as arrays, floating-point ones as float64; anything else unchanged."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         return (value.double() if value.is_floating_point() else value).numpy()
