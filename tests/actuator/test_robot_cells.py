@@ -157,7 +157,7 @@ def pid(robot_dofs=2, **options):
 
 def test_a_call_needs_the_time_step_as_a_step_does():
     actuator, sim = pid(), simulation(random_signals(4, np.random.default_rng(0)))
-    with pytest.raises(actuon.StateError, match="works over time: step\\(\\) needs dt"):
+    with pytest.raises(actuon.StateError, match="depends on the time step: step\\(\\) needs dt"):
         actuator.c_call(sim, sim, actuator.state())
 
 

@@ -396,7 +396,7 @@ def test_the_sign_of_a_zero_is_saved_too(make, set_damping, tmp_path):
 @pytest.mark.parametrize(
     ("delay", "name", "value", "message"),
     [
-        (actuon.DelayConfig(3), "delay_steps", 4, r"delay_steps: got 4 .*max_delay is 3"),
+        (actuon.DelayConfig(3), "delay_steps", 4, r"delay_steps: got 4 .*max_delay, 3"),
         (actuon.TimeDelayConfig(delay=0.006), "delay", 0.05, r"got 0.05 s of delay.*memory for 0.012 s"),
     ],
     ids=["steps", "seconds"],

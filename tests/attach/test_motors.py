@@ -521,7 +521,7 @@ def test_drawn_delays_have_their_length_at_every_time_step_that_is_taken(has_ste
         motors.step([0.0], [0.0], 0.0, dt=0.005)
     motors.randomize({"delay.delay": actuon.lab.Uniform(4.0, 4.0)})
     assert arrival(motors, 0.005) == pytest.approx(0.04)
-    with pytest.raises(actuon.StateError, match=r"dt: got 0\.001; DelayTime has room for steps of 0\.004 s"):
+    with pytest.raises(actuon.StateError, match=r"dt: got 0\.001; must be a finite number ≥ 0\.004 \[s\] for"):
         motors.step([0.0], [0.0], 1.0, dt=0.001)
     assert arrival(motors, 0.005) == pytest.approx(0.04)
     motors.randomize({"delay.delay": actuon.lab.Uniform(1.0, 1.0)})

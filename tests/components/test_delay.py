@@ -127,6 +127,6 @@ def test_lags_are_live_and_stay_within_the_ring():
     assert [effort(t) for t in range(4)] == [0, 0, 1, 2]
     actuator.delay.delay_steps = 3
     assert [effort(t) for t in range(4, 7)] == [1, 2, 3]
-    with pytest.raises(actuon.ParameterError, match="max_delay is 3"):
+    with pytest.raises(actuon.ParameterError, match="max_delay, 3"):
         actuator.delay.delay_steps = 4
     assert effort(7) == 4

@@ -153,7 +153,7 @@ def test_what_there_is_no_memory_for_is_refused_when_it_is_written(kind):
     part = actuator.stages[0]
     part.delay = 0.001
     for name, value in (("delay", 0.05), ("spread", 0.0015), ("jitter", 0.05), ("dropout", 0.2), ("shortest_dt", 1e-4)):
-        with pytest.raises(actuon.ParameterError, match=f"{kind.__name__}: got .* it was built with memory for"):
+        with pytest.raises(actuon.ParameterError, match=f"{kind.__name__}: got .* its buffer holds"):
             setattr(part, name, value)
     np.testing.assert_array_equal(part.delay.numpy(), np.full(N, 0.001, np.float32))
     assert not part.dropout.numpy().any()

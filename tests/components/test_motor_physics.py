@@ -221,11 +221,11 @@ def test_what_a_limit_offers_must_stand_before_who_uses_it():
     motor = actuon.VoltageClampingConfig(0.1, 0.2)
     servo = actuon.ServoPWMControlConfig(1.0, 1.0, 1.0, 12.0)
     battery = actuon.BatteryClampingConfig(24.0)
-    with pytest.raises(actuon.StructureError, match="ClampingBattery stands after ClampingVoltage.*supply_voltage"):
+    with pytest.raises(actuon.StructureError, match="ClampingBattery is after ClampingVoltage.*supply_voltage"):
         Bench(1, FREE, motor, battery)
-    with pytest.raises(actuon.StructureError, match="ClampingHeat stands after ClampingVoltage.*its temperature"):
+    with pytest.raises(actuon.StructureError, match="ClampingHeat is after ClampingVoltage.*its signal 'temperature'"):
         Bench(1, FREE, motor, actuon.HeatClampingConfig(**HEAT))
-    with pytest.raises(actuon.StructureError, match="ClampingBattery stands after ControllerServoPWM"):
+    with pytest.raises(actuon.StructureError, match="ClampingBattery is after ControllerServoPWM"):
         actuon.Actuator([0], servo, clamping=[battery])
     Bench(1, battery, servo)
 

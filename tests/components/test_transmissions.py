@@ -244,7 +244,7 @@ def test_no_geared_arm_gains_energy(rng):
         ({"ratio": 3.0, "efficiency": 1.01}, "efficiency: got 1.01; must be finite and > 0 and ≤ 1"),
         ({"ratio": 3.0, "backdrive_efficiency": -0.1}, "backdrive_efficiency: got -0.1; must be finite and > 0"),
         ({"ratio": 3.0, "rotor_inertia": -1.0}, "rotor_inertia: got -1.0; must be finite and ≥ 0"),
-        ({"ratio": 3.0, "rotor_inertia": 1.0, "reflected_inertia": 9.0}, "must be one of the two: the second is the"),
+        ({"ratio": 3.0, "rotor_inertia": 1.0, "reflected_inertia": 9.0}, "set only one of them"),
         ({"ratio": 3.0, "smoothing_velocity": 0.0}, "smoothing_velocity: got 0.0; must be finite and > 0"),
     ],
 )
@@ -320,9 +320,9 @@ class EffectKeepsPosition(actuon.Effect):
     [
         ((0.0,), (1.0,), "joint_positions: got .*; must be a list of at least two numbers"),
         ((0.0, 1.0), (1.0, 2.0, 3.0), "got 2 joint_positions and 3 motor_positions; must have the same length"),
-        ((0.0, 1.0, 1.0), (1.0, 2.0, 3.0), "1 at index 2 follows 1; positions of the joint must rise"),
+        ((0.0, 1.0, 1.0), (1.0, 2.0, 3.0), "1 at index 2 follows 1; positions must be in rising order"),
         ((0.0, 1.0, 2.0), (1.0, 2.0, 2.0), "2 at index 2 follows 2, a ratio of 0; the motor must turn one way"),
-        ((0.0, 1.0, 2.0), (1.0, 2.0, 1.5), "1.5 at index 2 follows 2, a ratio of -0.5; .* at a dead centre"),
+        ((0.0, 1.0, 2.0), (1.0, 2.0, 1.5), "1.5 at index 2 follows 2, a ratio of -0.5; .* a dead centre"),
         ((0.0, np.inf), (1.0, 2.0), "joint_positions: got inf at index 1; must be finite"),
     ],
 )

@@ -393,8 +393,8 @@ def test_weights_that_are_not_finite(tmp_path):
 @pytest.mark.parametrize(
     ("entry", "match"),
     [
-        ({"effort_scale": 0}, "effort_scale: got 0; must be a number other than 0"),
-        ({"torque_scale": 0.0}, "effort_scale: got 0.0; must be a number other than 0"),
+        ({"effort_scale": 0}, "effort_scale: got 0; must be a number with a magnitude"),
+        ({"torque_scale": 0.0}, "effort_scale: got 0.0; must be a number with a magnitude"),
         ({"pos_scale": 0.0}, "pos_scale: got 0.0"),
         ({"vel_scale": float("nan")}, "vel_scale: got nan"),
         ({"vel_scale": 1e300}, "vel_scale: got 1e.300"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base of all components: declared parameters held as arrays, states, a law, and a kernel of their own.
+"""Base of all components: declared parameters as arrays, states, and a law or separate kernels.
 
-A component with a ``law`` is fused into the actuator's kernel. A component without one brings kernels of its own (see
+A component with a ``law`` is fused into the actuator's kernel. A component without one brings its own kernels (see
 `Component.run`); its actuator then runs stage by stage.
 """
 
@@ -31,88 +31,88 @@ from ..typing import DeviceLike
 _LARGEST_DT = 3.0e38
 
 HeldValues: TypeAlias = Mapping[str, wp.array | np.ndarray | None]
-"""Parameters as a component holds them, by name: arrays, or numbers in arrays of NumPy until it is bound."""
+"""Parameters of a component by name: Warp arrays, or NumPy arrays until it is bound."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Place of a component: the DOFs of an actuator, and its position in the chain."""
+    """Place of a component in an actuator."""
 
     device: wp.Device
     """Device of the actuator."""
     num_dofs: int
     """Number of DOFs, N."""
     requires_grad: bool = False
-    """Whether parameters and states get gradients."""
+    """Whether parameters and states have gradients."""
     in_engine: bool = False
-    """Whether an engine solves dry friction, and is to get what stages offer of it."""
+    """Whether an engine solves the dry friction that stages offer."""
     behind_spring: bool = False
-    """Whether a transmission without a ``gear_ratio``, such as a spring, is before it."""
+    """Whether an earlier transmission has no ``gear_ratio``, such as a spring."""
 
 
 class Component(ParameterOwner):
-    """Base of everything an actuator is composed of: one stage of its chain."""
+    """Base of the components of an actuator, each one stage of its chain."""
 
     kind: ClassVar[ComponentKind | None] = None
-    """The place in the chain, set by the base of each kind."""
+    """Kind of stage, set by the base of each kind."""
     config: ClassVar[type[Config] | None] = None
-    """The scalar config with the same parameters. Where it names a ``schema``, robot files may carry it."""
+    """Scalar config with the same parameters. With a ``schema``, robot files can contain it."""
     law: ClassVar[Any] = None
-    """The equation, a ``@wp.func`` whose argument names say what it wants: signals, ``dt``, parameters, states."""
+    """Equation, a ``@wp.func`` whose argument names select its inputs: signals, ``dt``, parameters, states."""
     STATES: ClassVar[tuple[str, ...] | Mapping[str, float | str]] = ()
-    """Names of the per-DOF states that the law takes, and returns last; or their values after a reset by name, each a
-    number or the name of a parameter. Without one it is zero."""
+    """Names of states per DOF that the law takes, and returns last; or their values after a reset by name, each a
+    number or the name of a parameter. Default value: zero."""
     ADDED_STATES: ClassVar[frozenset[str]] = frozenset()
-    """Those of `STATES` that older files of states may lack; they are then as after a reset."""
+    """States that older state files may lack; they get their value after a reset."""
     OUTPUTS: ClassVar[tuple[str, ...]] = ()
     """Signals that the law returns after those of its kind, for later stages and for telemetry."""
     OPTIONAL_SIGNALS: ClassVar[Mapping[str, float]] = MappingProxyType({})
-    """Signals that the laws can do without: what they are in a chain where nothing before gives them."""
+    """Optional signals of the laws, and their values if no earlier stage returns them."""
     OPTIONAL_INPUTS: ClassVar[tuple[str, ...]] = ()
-    """Arrays of the simulation's control, one number for each velocity, that the law reads where they are there: it
-    takes each as ``custom_`` and its name, and sees zero without."""
+    """Optional arrays in the simulation's control, one number per velocity. The law takes each as ``custom_`` and its
+    name; it is zero if the array is absent."""
     closing_law: ClassVar[Any] = None
-    """A ``@wp.func`` of the same parameters that is run after the last stage, in reverse order of the stages: the way
-    back through a transmission, or what is known only then, such as the heat of the current. It may ask for signals of
-    all stages, and for ``q`` and ``qd`` as the law did. Returns ``effort``, `CLOSING_OUTPUTS`, `CLOSING_STATES`."""
+    """``@wp.func`` of the same parameters that runs after the last stage, in reverse order of the stages: back through
+    a transmission, or for quantities known only then, such as the heat of the current. It may take signals of all
+    stages, and ``q`` and ``qd`` of the law. Returns ``effort``, `CLOSING_OUTPUTS`, `CLOSING_STATES`."""
     CLOSING_OUTPUTS: ClassVar[tuple[str, ...]] = ()
     """Signals that the closing law returns after the effort."""
     CLOSING_STATES: ClassVar[tuple[str, ...]] = ()
-    """Those of `STATES` whose new values the closing law returns, and not the law; both may take them."""
+    """States whose new values the closing law returns instead of the law; both may take them."""
     SHARED_PARAMS: ClassVar[frozenset[str] | set[str]] = frozenset()
-    """Parameters that all DOFs of a group share."""
+    """Parameters that all DOFs share."""
     requires_grad: bool = False
-    """Whether parameters and states get gradients. Set by `bound`."""
+    """Whether parameters and states have gradients. Set by `bound`."""
     in_engine: bool = False
-    """Whether an engine solves dry friction, and is to get what stages offer of it. Set by `bound`."""
+    """Whether an engine solves the dry friction that stages offer. Set by `bound`."""
     behind_spring: bool = False
-    """Whether a transmission without a ``gear_ratio``, such as a spring, is before it. Set by `bound`."""
+    """Whether an earlier transmission has no ``gear_ratio``, such as a spring. Set by `bound`."""
 
     State = State
     __signature__: ClassVar[inspect.Signature]
     _declared_laws: ClassVar[tuple[Law, ...]] = ()
-    """The ``law``, with what it returns."""
+    """The ``law`` and the names of its results."""
     _returns: ClassVar[tuple[str, ...]] = ("effort",)
-    """The signals that a law of this kind returns first."""
+    """Signals that a law of this kind returns first."""
     _sees_sensed: ClassVar[bool] = False
-    """Whether a law of this kind gets positions and velocities as sensors give them."""
+    """Whether a law of this kind gets positions and velocities from sensors."""
     _own_kernel_methods: ClassVar[tuple[str, ...]] = ("run", "run_closing")
     _values: Any = MappingProxyType({})
     _owned: frozenset[str] = frozenset()
-    """Parameters that were given as numbers, so that their arrays are the component's own."""
+    """Parameters that were passed as numbers, whose arrays belong to the component."""
     _hidden: frozenset[str] = frozenset()
-    """Optional parameters that are zero for all DOFs, and that nobody has seen: kernels do without them."""
+    """Optional parameters that are zero for all DOFs, and were never accessed: kernels omit them."""
     _num_actuators: int | None = None
     _revision: int = 0
-    """Counts rebinding of parameter arrays, so that an actuator notices."""
+    """Number of times that parameter arrays were rebound, for actuators to detect."""
     _listeners: tuple[Callable[[], None], ...] = ()
-    """Functions that are called when a parameter was written."""
+    """Functions to call after a parameter was written."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         own_config: type[Config] | None = cls.__dict__.get("config")
         if own_config is not None:
-            own_config.component = own_config.__dict__.get("component") or cls  # not that of the config it extends
+            own_config.component = own_config.__dict__.get("component") or cls  # not that of its base class
         elif cls.config is not None and cls._declares_more_than(cls.config):
             cls.config = None
         if cls.config is not None:
@@ -144,11 +144,11 @@ class Component(ParameterOwner):
 
     @classmethod
     def _check_free(cls, name: str) -> None:
-        """Refuse a parameter with the name of something that components have."""
+        """Raise if a parameter has the name of an attribute of components."""
         bases = (owner for owner in cls.__mro__[1:] if issubclass(owner, Component) and owner.config is None)
         if any(name in vars(owner) and not isinstance(vars(owner)[name], Field) for owner in bases):
             declaring = cls if cls.config is None else cls.config
-            raise StructureError(f"{declaring.__name__}.{name}: the name is taken by a method of components")
+            raise StructureError(f"{declaring.__name__}.{name}: components have an attribute of this name; rename it")
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
         if cls.__init__ is not Component.__init__:
@@ -179,12 +179,12 @@ class Component(ParameterOwner):
         self._has_written()
 
     def _write(self, name: str, declared: Field[object], value: Any) -> None:
-        """Check ``value`` and take it: a device array is shared; numbers are copied, into an array of our own."""
+        """Check and store ``value``: share an array on the device; copy numbers."""
         where = f"{type(self).__name__}.{name}"
         if self._num_actuators is not None and self._device.is_capturing:
             raise StructureError(
-                f"{where}: cannot be assigned while a graph is being captured; assign it before, or between replays, "
-                "which read the array again"
+                f"{where}: cannot be assigned during graph capture; assign it before, or between replays, which read "
+                "the array again"
             )
         if value is None:
             if not declared.optional:
@@ -222,25 +222,25 @@ class Component(ParameterOwner):
         self._has_written()
 
     def expose(self, *names: str) -> None:
-        """Let kernels read parameters that they did without; all of them without ``names``."""
+        """Let kernels read parameters that they omitted; by default all of them."""
         if self._hidden and self._hidden.intersection(names or self._hidden):
             self._hidden -= {*(names or self._hidden)}
             self._revision += 1
 
     def _value(self, name: str) -> wp.array | None:
-        """Return a parameter, whose array may be written from now on."""
+        """Return a parameter, whose array the caller may write from now on."""
         self.expose(name)
         return self._values[name]
 
     def _has_written(self) -> None:
-        """Bring up to date what follows from parameters, after some were written."""
+        """Update derived values after parameters were written."""
         for listener in self._listeners:
             listener()
 
     def on_write(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call ``listener`` whenever a parameter was written. Returns a function that ends this.
+        """Call ``listener`` after a parameter is assigned. Return a function that removes the listener.
 
-        Numbers that are written into a parameter's array in place are not noticed.
+        Numbers written into a parameter's array in place are not detected.
         """
         self._listeners = (*self._listeners, listener)
 
@@ -250,10 +250,10 @@ class Component(ParameterOwner):
         return end
 
     def check_memory(self, values: HeldValues, dt: float | None) -> None:
-        """Refuse parameters that there is no memory for at steps of ``dt`` [s]; None for the shortest it takes."""
+        """Raise if the memory is too small for parameters at steps of ``dt`` [s]; None for the shortest step."""
 
     def _place(self, name: str, declared: Field[object], value: Any, device: wp.Device, num_actuators: int) -> Any:
-        """Bring a checked value onto the device, with one entry per DOF unless it is shared."""
+        """Return a checked value on the device, with one entry per DOF unless it is shared."""
         if value is None:
             return None
         if isinstance(value, np.ndarray):
@@ -276,15 +276,15 @@ class Component(ParameterOwner):
 
     @classmethod
     def with_values(cls, values: Mapping[str, object]) -> Any:
-        """Return a component with these parameters, each a number for all DOFs or an array of one for each."""
+        """Return a component with these parameters, each one number for all DOFs or an array with one per DOF."""
         return cls(**values)
 
     @classmethod
     def resolve_arguments(cls, args: Mapping[str, object]) -> dict[str, Any]:
-        """Fill in what ``args`` leaves out, check the values, and return them all as plain scalars.
+        """Complete ``args`` with defaults, check them, and return all parameters as plain scalars.
 
         Args:
-            args: Scalar parameters by name, as a file or a builder gives them.
+            args: Scalar parameters by name, from a file or a builder.
         """
         declared = cls.declared()
         if cls.config is None and not declared:
@@ -297,9 +297,9 @@ class Component(ParameterOwner):
         return values
 
     def bound(self, placement: Placement) -> Self:
-        """Return a copy for one actuator, with arrays of its own, and leave this component as it is.
+        """Return a copy for one actuator, with separate arrays.
 
-        Arrays that were given are shared; attributes that `finalize` does not set are those of this component.
+        Arrays that were passed are shared, as are attributes that `finalize` does not set.
         """
         if self._values:
             self._check_together(self._values)
@@ -319,12 +319,12 @@ class Component(ParameterOwner):
         return made
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
-        """Bring the parameters onto ``device``, one value per DOF. Called by `bound`, on the copy.
+        """Copy the parameters to ``device``, one value per DOF. `bound` calls it on the copy.
 
-        Override it to make buffers.
+        Override it to allocate buffers.
 
         Args:
-            device: Where the actuator runs.
+            device: Device of the actuator.
             num_actuators: Number of DOFs, N.
         """
         self._device: wp.Device = wp.get_device(device)
@@ -342,7 +342,7 @@ class Component(ParameterOwner):
         self._revision += 1
 
     def check_fits(self, num_actuators: int) -> None:
-        """Refuse parameters for another number of DOFs. Called by `Actuator` before it binds any component."""
+        """Raise if parameters are for another number of DOFs. `Actuator` calls it before it binds any component."""
         for name, value in self._values.items():
             if self.declared()[name].shared or value is None or value.ndim == 0 or len(value) == num_actuators:
                 continue
@@ -350,11 +350,11 @@ class Component(ParameterOwner):
             raise ArrayError(f"{where}: got {len(value)} values; must have {num_actuators}, one per DOF")
 
     def numbers(self) -> dict[str, np.ndarray]:
-        """Return copies of the parameters, by name; those left out are not in it."""
+        """Return copies of the parameters by name, without unset ones."""
         return {name: v.numpy().copy() for name, v in self._values.items() if isinstance(v, wp.array)}
 
     def parameters(self) -> dict[str, wp.array]:
-        """Return the parameter arrays by name, without those left out.
+        """Return the parameter arrays by name, without unset ones.
 
         Examples:
             >>> actuator = actuon.Actuator(range(3), actuon.ControllerPD(kp=40.0, kd=1.0))
@@ -368,7 +368,7 @@ class Component(ParameterOwner):
         return {name: value for name, value in self._values.items() if isinstance(value, wp.array)}
 
     def arguments(self) -> dict[str, Any]:
-        """Return the kernel's arguments by name; None for a parameter that is left out."""
+        """Return the kernel's arguments by name; None for unset parameters."""
         return {name: None if name in self._hidden else self._values[name] for name in self.declared()}
 
     @classmethod
@@ -386,7 +386,7 @@ class Component(ParameterOwner):
 
     @classmethod
     def _stage_with(cls, laws: tuple[Law, ...]) -> Stage:
-        """Return the stage with these laws. It has the declared signals and inputs that the laws give and take."""
+        """Return the stage with these laws, and the declared signals and inputs that they return and take."""
         declared = cls.declared()
         closing = None
         if cls.closing_law is not None or cls.run_closing is not Component.run_closing:
@@ -410,7 +410,7 @@ class Component(ParameterOwner):
 
     @classmethod
     def _check_declaration(cls) -> None:
-        """Refuse what cannot be run, when the class is defined."""
+        """Raise at the definition of the class if it cannot run."""
         if cls.law is None:
             return
         cls._stage_with(cls._declared_laws).check()
@@ -418,30 +418,30 @@ class Component(ParameterOwner):
         unknown = [name for name in cls.CLOSING_STATES if name not in cls.reset_values()]
         if unknown or (cls.closing_law is None and (cls.CLOSING_STATES or cls.CLOSING_OUTPUTS)):
             raise StructureError(
-                f"{cls.__name__}: CLOSING_STATES and CLOSING_OUTPUTS need a closing_law, and states must be in STATES; "
-                f"got {unknown or 'no closing_law'}"
+                f"{cls.__name__}: got {unknown or 'no closing_law'}; CLOSING_STATES and CLOSING_OUTPUTS need a "
+                "closing_law, and CLOSING_STATES must be in STATES"
             )
         for name, value in cls.reset_values().items():
             if isinstance(value, str) and (value not in declared or declared[value].shared or declared[value].integer):
                 raise StructureError(
-                    f"{cls.__name__}.STATES: {name} starts at '{value}', which is not a parameter with a value per DOF"
+                    f"{cls.__name__}.STATES: {name} starts at '{value}'; must be a number, or a parameter per DOF"
                 )
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws of the stage, in order: ``law``.
+        """Return the laws of the stage, in order. By default ``law`` alone.
 
-        Override it to compose a stage of several, or to choose them by the parameters that are given. What a law
-        returns beside the signals of its kind and `OUTPUTS` is local: later laws of the stage ask for it by name.
+        Override it to combine several laws, or to choose them by parameters. Results other than the signals of the kind
+        and `OUTPUTS` are local: later laws of the stage take them by name.
         """
         return self._declared_laws
 
     def stage(self) -> Stage:
-        """Return the component as a kernel sees it: parameters that are left out are zeros in its text."""
+        """Return the description of the component for a kernel. Unset parameters are constant zeros."""
         absent = [name for name, value in self._values.items() if value is None or name in self._hidden]
         return without(self._stage_with(self.laws()), absent)
 
     def is_fused(self) -> bool:
-        """Return whether the component runs inside the actuator's kernel: it has a law, and no kernel of its own."""
+        """Return whether the component runs inside the actuator's kernel: it has a law, and no kernels."""
         for owner in type(self).__mro__:
             if owner.__dict__.get("law") is not None or ("laws" in owner.__dict__ and owner is not Component):
                 return True
@@ -450,7 +450,7 @@ class Component(ParameterOwner):
         return False
 
     def is_stateful(self) -> bool:
-        """Return whether the component remembers anything from one step to the next."""
+        """Return whether the component has memory."""
         return bool(self.STATES)
 
     def is_graphable(self) -> bool:
@@ -458,22 +458,22 @@ class Component(ParameterOwner):
         return True
 
     def uses_dt(self) -> bool:
-        """Return whether a law asks for the time step."""
+        """Return whether a law takes the time step."""
         functions = (self.closing_law, *(law.function for law in self.laws()))
         return any(function is not None and "dt" in function.input_types for function in functions)
 
     def check_dt(self, dt: float | None) -> float | None:
-        """Return the time step of a step [s], or refuse it."""
+        """Return the time step [s], or raise if it is not allowed."""
         if not self.uses_dt():
             return dt
         if dt is None:
-            raise StateError(f"{type(self).__name__} works over time: step() needs dt")
+            raise StateError(f"{type(self).__name__} depends on the time step: step() needs dt [s]")
         if not isinstance(dt, (int, float, np.number)) or not 0.0 <= dt <= _LARGEST_DT:
             raise StateError(f"dt: got {dt!r}; must be a finite number ≥ 0 [s]")
         return float(dt)
 
     def state(self, num_actuators: int, device: DeviceLike) -> Any:
-        """Return a new state for ``num_actuators`` DOFs, or None where there is none."""
+        """Return a new state for ``num_actuators`` DOFs; None without memory."""
         words = self.words()
         if not words:
             return None
@@ -481,7 +481,7 @@ class Component(ParameterOwner):
         return self.State.over(Memory(Cells.of(num_actuators, device), {0: words}, device, self.requires_grad), 0)
 
     def words(self) -> tuple[Word, ...]:
-        """Return what it remembers of each DOF, in an actuator's memory."""
+        """Return the states per DOF in an actuator's memory."""
         return tuple(Word(name, first=self._first_value(name, value)) for name, value in self.reset_values().items())
 
     def _first_value(self, name: str, value: float | str) -> Any:
@@ -499,14 +499,14 @@ class Component(ParameterOwner):
         next_state: Any,
         dt: float | None,
     ) -> None:
-        """Run this stage alone: from signals to signals, and from a state to the next.
+        """Run this stage alone, from signals to signals and from a state to the next.
 
-        Override it to launch kernels of one's own; `Controller` and `Clamping` have simpler methods for that.
+        Override it to launch other kernels; `Controller` and `Clamping` have simpler methods for that.
 
         Args:
-            given: The signals before this stage, by name, each with the indices of the DOFs.
+            given: Signals before this stage, by name, each with the indices of the DOFs.
             results: Arrays of shape (N,) to write, for each signal that the stage returns or adds.
-            current_state: State before the step; None where there is none.
+            current_state: State before the step; None without memory.
             next_state: State after the step, written; may be ``current_state``.
             dt: Time step [s].
         """
@@ -522,33 +522,33 @@ class Component(ParameterOwner):
         next_state: Any,
         dt: float | None,
     ) -> None:
-        """Run the way back alone, as `run`: write the ``effort`` and `CLOSING_OUTPUTS`. Override it where `run` is."""
+        """Run the closing law alone, like `run`: write ``effort`` and `CLOSING_OUTPUTS`. Override it with `run`."""
         run_stage(self, given, results, current_state, next_state, dt, self.stage().closing_stage())
 
     def fingerprint(self) -> str:
-        """Return what tells it apart from others of its class beside parameters, such as a checksum of weights."""
+        """Return a text that identifies properties other than parameters, such as a checksum of weights."""
         return ""
 
     def engine_armature(self) -> np.ndarray | None:
-        """Return the inertia that it adds at its joint [kg·m²], shape (N,), held by the engine. None: no inertia."""
+        """Return the inertia that the engine adds at the joint [kg·m²], shape (N,). None: no inertia."""
         return None
 
     def _require_law(self, method: str) -> None:
         if not self.laws():
-            raise StructureError(f"{type(self).__name__} has neither a law nor its own {method}")
+            raise StructureError(f"{type(self).__name__} has neither a law nor its own {method}; define one of them")
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={_few_words(value)}" for name, value in self._values.items())
         return f"{type(self).__name__}({values})"
 
     def _finalize_if_needed(self, device: DeviceLike, num_actuators: int) -> None:
-        """Make a component usable on its own, outside an actuator."""
+        """Finalize a component that is used outside an actuator."""
         if self._num_actuators != num_actuators:
             self.finalize(device, num_actuators)
 
 
 def _few_words(value: Any) -> str:
-    """Shorten a parameter for a message: one number where all DOFs have the same."""
+    """Return a parameter as short text: one number if all DOFs have the same."""
     if value is None:
         return "None"
     numbers = np.atleast_1d(value.numpy() if isinstance(value, wp.array) else value)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Commands that arrive with a delay: target position, target velocity and feedforward together.
+r"""Delay of commands: target position, target velocity and feedforward together.
 
 .. math:: u_{out}(t) = u(t - d)
 
-with a lag :math:`d` in steps for each DOF. Just after a reset the ring is empty and the command passes as it is; until
-it holds :math:`d` entries, the oldest one stands in.
+with a delay :math:`d` in steps for each DOF. The first command after a reset is not delayed; until the buffer holds
+:math:`d` entries, its oldest entry is used.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ..typing import ArrayLike, DeviceLike
 from .component import Component, HeldValues
 
 _LONGEST = 10_000
-"""Longest lag [steps]: a second at ten thousand steps per second. It keeps rings small, whatever a file says."""
+"""Longest delay [steps], one second at ten thousand steps per second, which bounds the memory."""
 _MOST_ENTRIES = 2**28
-"""Steps times DOFs of one ring: 3 GiB for its three signals."""
+"""Largest number of steps times DOFs: 3 GiB for three signals."""
 
 
 class Lag(Parameters):
@@ -39,17 +39,17 @@ class Lag(Parameters):
 
 
 class DelayConfig(Lag, Config):
-    """A lag, in steps of the actuator."""
+    """Delay of the commands in steps of the actuator."""
 
     schema = "NewtonActuatorDelayAPI"
 
 
 class Delay(Lag, Component):
-    """Holds commands back by a number of steps, per DOF.
+    """Delays commands by a number of steps, per DOF.
 
     Args:
-        delay_steps: Lags [steps], int32 of shape (N,).
-        max_delay: Depth of the ring [steps]: the longest lag that ``delay_steps`` may hold, now or later.
+        delay_steps: Delays [steps], int32 of shape (N,).
+        max_delay: Depth of the buffer: the longest delay that ``delay_steps`` may have, now or later [steps].
 
     Examples:
         >>> delay = actuon.Delay(delay_steps=[2, 3], max_delay=4)
@@ -74,40 +74,42 @@ class Delay(Lag, Component):
         steps = numbers(values["delay_steps"], "Delay.delay_steps")
         if steps.size and steps.max() > self.buf_depth:
             at = f" at index {int(np.argmax(steps))}" if steps.ndim else ""
-            raise ParameterError(f"Delay.delay_steps: got {steps.max()}{at}; max_delay is {self.buf_depth}")
+            raise ParameterError(
+                f"Delay.delay_steps: got {steps.max()}{at}; must be at most max_delay, {self.buf_depth} [steps]"
+            )
 
     @classmethod
     def with_values(cls, values: Mapping[str, Any]) -> Delay:
-        """Return a delay with these lags, its ring as deep as the longest of them."""
+        """Return a delay with a buffer for the longest of these delays."""
         steps = values["delay_steps"]
         return cls(steps, int(np.max(numbers(steps, "Delay.delay_steps"), initial=1)))
 
     @classmethod
     def resolve_arguments(cls, args: Mapping[str, object]) -> dict[str, Any]:
-        """Check the lag in ``args`` and return it as a plain scalar. It has no default here: it is what a delay is."""
+        """Check the delay in ``args`` and return it as a plain scalar. It is required."""
         if "delay_steps" not in args:
             raise ParameterError("Delay: needs 'delay_steps'")
         return super().resolve_arguments(args)
 
     def finalize(self, device: DeviceLike, num_actuators: int, requires_grad: bool | None = None) -> None:
-        """Bring the lags onto ``device``. Called by `Actuator`.
+        """Copy the delays to ``device``. Called by `Actuator`.
 
         Args:
-            device: Where the actuator runs.
+            device: Device of the actuator.
             num_actuators: Number of DOFs, N.
-            requires_grad: Give states and delayed commands gradients. None leaves it as it is.
+            requires_grad: Whether states and delayed commands have gradients. None keeps the current setting.
         """
         if self.buf_depth * num_actuators > _MOST_ENTRIES:
             raise ParameterError(
-                f"Delay: {self.buf_depth} steps × {num_actuators} DOFs are more than {_MOST_ENTRIES} entries, "
-                "which take 3 GiB in each state; shorten the longest delay, or split the actuator"
+                f"Delay: got {self.buf_depth} steps × {num_actuators} DOFs; must be at most {_MOST_ENTRIES} entries, "
+                "3 GiB in each state: shorten the longest delay, or split the actuator"
             )
         super().finalize(device, num_actuators)
         if requires_grad is not None:
             self.requires_grad = requires_grad
 
     def stage(self) -> Stage:
-        """Return the delay as a kernel sees it."""
+        """Return the description of the delay for a kernel."""
         return Stage(
             self.label(),
             params=("delay_steps",),
@@ -117,15 +119,15 @@ class Delay(Lag, Component):
         )
 
     def is_fused(self) -> bool:
-        """Return whether the delay runs inside the actuator's one kernel: always."""
+        """Return True: a delay runs inside the actuator's kernel."""
         return True
 
     def is_stateful(self) -> bool:
-        """Return whether the delay remembers anything: always."""
+        """Return True: a delay has memory."""
         return True
 
     def words(self) -> tuple[Word, ...]:
-        """Return what it remembers of each DOF: a ring of commands."""
+        """Return the states per DOF: a ring of commands."""
         return ring_words(self.buf_depth, len(COMMANDS))
 
     def get_delayed_targets(
@@ -137,15 +139,15 @@ class Delay(Lag, Component):
         vel_indices: wp.array,
         current_state: Delay.State,
     ) -> tuple[wp.array, wp.array, wp.array]:
-        """Return what arrives now: target positions, target velocities and feedforward, each of shape (N,).
+        """Return the delayed target positions, target velocities and feedforward, each of shape (N,).
 
         Args:
             target_pos: Current target positions [rad or m], read at ``pos_indices``.
             target_vel: Current target velocities [rad/s or m/s], read at ``vel_indices``.
-            feedforward: Current feedforward efforts [N·m or N], read at ``vel_indices``; None stands for zeros.
+            feedforward: Current feedforward efforts [N·m or N], read at ``vel_indices``; None means zero.
             pos_indices: Indices, shape (N,).
             vel_indices: Indices, shape (N,).
-            current_state: Ring to read.
+            current_state: Buffer to read.
         """
         self._check_states(current_state)
         indices = (pos_indices, vel_indices, vel_indices)
@@ -166,11 +168,11 @@ class Delay(Lag, Component):
         Args:
             target_pos: Current target positions [rad or m], read at ``pos_indices``.
             target_vel: Current target velocities [rad/s or m/s], read at ``vel_indices``.
-            feedforward: Current feedforward efforts [N·m or N], read at ``vel_indices``; None stands for zeros.
+            feedforward: Current feedforward efforts [N·m or N], read at ``vel_indices``; None means zero.
             pos_indices: Indices, shape (N,).
             vel_indices: Indices, shape (N,).
-            current_state: Ring so far.
-            next_state: Ring to write.
+            current_state: Buffer before the step.
+            next_state: Buffer to write.
         """
         self._check_states(current_state, next_state)
         indices = (pos_indices, vel_indices, vel_indices)
@@ -190,7 +192,7 @@ class Delay(Lag, Component):
         return late["target_q"], late["target_qd"], late["feedforward"]
 
     def _check_states(self, *states: Delay.State) -> None:
-        """Refuse states that do not fit this delay, and bring it onto their device."""
+        """Raise if states do not fit this delay, and move it to their device."""
         memory = states[0].memory
         n, device = memory.cells.num_dofs, memory.device
         for state in states:
@@ -203,7 +205,7 @@ class Delay(Lag, Component):
         self._finalize_if_needed(device, n)
 
     class State(RingState):
-        """A ring of past commands for each DOF."""
+        """Buffer of past commands for each DOF."""
 
         @property
         def buffer_pos(self) -> wp.array:

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Low-pass of the commands: target position, target velocity and feedforward, each by itself.
+r"""Low-pass of the commands: target position, target velocity and feedforward, separately.
 
 .. math:: T\,\dot y + y = u
 
-by its exact solution for a command :math:`u` that is constant over the step. The controller sees :math:`y` as it is
-when the step begins, before the command of that step has an effect:
+by its exact solution for a command :math:`u` that is constant over the step. The controller gets :math:`y` at the
+beginning of the step, before the command of that step has an effect:
 
 .. math:: y_{k+1} = u_k + (y_k - u_k)\,e^{-\Delta t/T}
 
-The first command after a reset passes as it is, and :math:`y` starts from it. With :math:`T = 0` all commands pass as
-they are.
+The first command after a reset passes unchanged, and :math:`y` starts from it. With :math:`T = 0` all commands pass
+unchanged.
 
-The state holds the last command and how far :math:`y` is from it, and not :math:`y`: rounding to 32 bits then is a
-share of that distance, also where the position is 10⁴ rad.
+The state holds the last command and the distance of :math:`y` from it instead of :math:`y`: the rounding error in 32
+bits is then proportional to that distance, even at positions of 10⁴ rad.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LowPassCommands(Parameters):
 
 @wp.func
 def behind(command: float, last: float, lag: float, is_running: float, time_constant: float):
-    """Return how far the filter's output is from a command."""
+    """Return the distance of the filter's output from a command."""
     return wp.where(is_running > 0.0, wp.where(time_constant > 0.0, last - command + lag, 0.0), 0.0)
 
 
@@ -71,13 +71,13 @@ def low_pass_commands_law(
 
 
 class LowPassDelayConfig(LowPassCommands, Config):
-    """A low-pass of the commands."""
+    """Low-pass of the commands."""
 
     schema = "ActuonLowPassDelayAPI"
 
 
 class DelayLowPass(LowPassCommands, Component):
-    """First-order low-pass of the commands, per DOF, as of a servo that smooths its targets.
+    """First-order low-pass of the commands, per DOF, as in a servo that smooths its targets.
 
     Examples:
         >>> delay = actuon.DelayLowPass(time_constant=0.02)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Delays in seconds: the same at any time step, with jitter and lost messages.
+r"""Delays in seconds, independent of the time step, with jitter and lost messages.
 
-A signal that is given at time :math:`t` arrives at :math:`t + d`, with
+A signal that is sent at time :math:`t` arrives at :math:`t + d`, with
 
 .. math:: d = d_0 + s\,u_{reset} + j\,u_{step}
 
-of a lag :math:`d_0`, a spread :math:`s` drawn at each reset, and a jitter :math:`j` drawn at each step; :math:`u` are
-uniform in [0, 1). What is there at a step is the newest that has arrived (held), or what lies between the two around
-:math:`t - d` (interpolated); never an older one than before, so that its age at step :math:`k` is
+of a delay :math:`d_0`, a spread :math:`s` drawn at each reset, and a jitter :math:`j` drawn at each step; :math:`u` are
+uniform in [0, 1). A step gets the newest signal that has arrived (held), or an interpolation between the two around
+:math:`t - d` (interpolated). It is never older than the one before, so its age at step :math:`k` is
 
 .. math:: a_k = \min(d_k,\; a_{k-1} + t_k - t_{k-1})
 
-A message that is lost, with the probability ``dropout``, leaves the one before it there. Steps may differ in length.
+If a message is lost, with the probability ``dropout``, the one before it stays. Steps may differ in length.
 
-Random numbers come from the ``seed``, the ``stream``, the number of resets and the number of steps since: a run can be
-repeated. DOFs with the same seed and stream share their random delays, as on one bus.
+Random numbers depend on the ``seed``, the ``stream``, the number of resets and the number of steps since, so runs are
+reproducible. DOFs with the same seed and stream share their random delays, as on one bus.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from .component import Component, HeldValues
 from .kinds import Sensor
 
 _DEEPEST = 10_000
-"""Longest lag [steps], which keeps rings small, whatever a file says."""
+"""Longest delay [steps], which bounds the memory."""
 LOST_IN_A_ROW = wp.constant(8)
-"""Lost messages in a row after which one arrives, for the same reason."""
+"""Largest number of lost messages in a row, which bounds the memory."""
 _LAST_COUNT = wp.constant(2**31 - 1)
-"""The last step that is counted before counting starts again."""
+"""Last step before the count starts again."""
 _ALL_ALIKE = wp.constant(2**20)
-"""More steps than a ring holds: all are as long as the last one."""
+"""Number of steps of equal length that exceeds any ring."""
 _UNKNOWN = wp.constant(-1.0)
-"""Stands for the age of what is there, in states of version 1."""
+"""Unknown age of the current signal, in states of version 1."""
 
 
 class TimeLag(Parameters):
@@ -90,20 +90,20 @@ def time_lag(
 
 
 class _TimedRing(RingState):
-    """A ring of past signals and lengths of steps, and where the random numbers are."""
+    """Buffer of past signals and lengths of steps, and state of the random numbers."""
 
     episode: wp.array
     """Number of resets, shape (N,)."""
 
     def check_arrays(self, where: str, values: Mapping[str, np.ndarray]) -> None:
-        """Refuse arrays that no step gives."""
+        """Check arrays for values that no step produces."""
         super().check_arrays(where, values)
         for name, low, high in (("count", 0, _LAST_COUNT), ("episode", 0, _LAST_COUNT), ("alike", 1, _ALL_ALIKE)):
             check_range(f"{where}{name}", values[name], low, int(high))
         check_range(f"{where}lost", values["lost"], 0, int(LOST_IN_A_ROW))
 
     def from_version_1(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return arrays of version 1, which had no lengths of steps, and counts in float32, as those of version 2."""
+        """Return arrays of version 1, without lengths of steps and with counts in float32, converted to version 2."""
         changed = dict(values)
         ring, rows = changed.get("ring"), self.depth + 1
         size = rows * (self.columns - 1) * -(-self.episode.size // LANES) * LANES
@@ -119,28 +119,28 @@ class _TimedRing(RingState):
 
 
 class TimeDelayConfig(TimeLag, Config):
-    """A lag in seconds. What has arrived is held."""
+    """Delay of the commands in seconds. The last command that arrived is held."""
 
     schema: ClassVar[str | None] = "ActuonTimeDelayAPI"
 
 
 class InterpolatedDelayConfig(TimeDelayConfig):
-    """A lag in seconds. Between what arrives, signals are interpolated."""
+    """Delay of the commands in seconds, interpolated between the commands that arrive."""
 
     schema = "ActuonInterpolatedDelayAPI"
 
 
 class DelaySensorConfig(TimeDelayConfig):
-    """A lag in seconds on what the controller sees of position and velocity."""
+    """Delay of the measured position and velocity in seconds."""
 
     schema = "ActuonDelaySensorAPI"
 
 
 class DelayTime(TimeLag, Component):
-    """Holds commands back by a time, per DOF.
+    """Delays commands by a time, per DOF.
 
-    DOFs with the same ``stream`` and ``seed`` share their random delays. On robots ``stream`` is the number of the
-    robot, so that all its joints are on one bus.
+    DOFs with the same ``stream`` and ``seed`` share their random delays. On robots, ``stream`` is the number of the
+    robot: all its joints are on one bus.
 
     Examples:
         >>> delay = actuon.DelayTime(delay=0.004, jitter=0.001, dropout=0.01, seed=7)
@@ -152,17 +152,17 @@ class DelayTime(TimeLag, Component):
     _blends: ClassVar[bool] = False
 
     _depth = 0
-    """Steps that states have room for, from the first `finalize` on; 0 before."""
+    """Number of steps in the buffer of states, from the first `finalize` on; 0 before."""
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
-        """Bring the parameters onto ``device``. Called by `Actuator`."""
+        """Copy the parameters to ``device``. Called by `Actuator`."""
         super().finalize(device, num_actuators)
         longest, shortest, lost = self._room_needed(self._values)
         steps = longest / shortest
         if not steps <= _DEEPEST:
             raise ParameterError(
-                f"{type(self).__name__}: a delay of {longest:.3g} s at steps of {shortest:.3g} s takes more than "
-                f"{_DEEPEST} steps; make shortest_dt longer"
+                f"{type(self).__name__}: got a delay of {longest:.3g} s at shortest_dt {shortest:.3g} s; must be at "
+                f"most {_DEEPEST} steps: increase shortest_dt"
             )
         if not self._depth:
             self._depth = math.ceil(steps) + 1 + lost
@@ -172,10 +172,10 @@ class DelayTime(TimeLag, Component):
         super()._has_written()
         if self._depth:
             before, self._shortest = self._shortest, self._shortest_with_room()
-            self._revision += before != self._shortest  # the time step is to be checked again
+            self._revision += before != self._shortest  # to check the time step again
 
     def _shortest_with_room(self) -> float:
-        """Return the shortest time step [s] at which the delays fit into the memory, at least ``shortest_dt``."""
+        """Return the shortest time step [s] at which the delays fit into the buffer, at least ``shortest_dt``."""
         longest, shortest, lost = self._room_needed(self._values)
         room = self._depth - 1 - lost
         if room > 0:
@@ -183,7 +183,7 @@ class DelayTime(TimeLag, Component):
         return shortest if room == 0 and longest == 0.0 else math.inf
 
     def check_memory(self, values: HeldValues, dt: float | None) -> None:
-        """Refuse delays that there is no memory for at steps of ``dt`` [s]; None for ``shortest_dt``."""
+        """Raise if the buffer is too small for delays at steps of ``dt`` [s]; None for ``shortest_dt``."""
         if not self._depth:
             return
         longest, shortest, lost = self._room_needed(values)
@@ -193,14 +193,14 @@ class DelayTime(TimeLag, Component):
             losses = f" and {lost} lost messages" if lost else ""
             steps = f"{shortest:.3g} s{' (shortest_dt)' if dt is None else ''}"
             raise ParameterError(
-                f"{type(self).__name__}: got {longest:.3g} s of delay, spread and jitter; it was built with memory for "
+                f"{type(self).__name__}: got {longest:.3g} s of delay, spread and jitter; its buffer holds "
                 f"{room:.3g} s{losses} at steps of {steps}: build it with the longest delay, and with a dropout above "
-                "0 if it is to have one"
+                "0 if you need one later"
             )
 
     @staticmethod
     def _room_needed(values: HeldValues) -> tuple[float, float, int]:
-        """Return the longest delay [s], the shortest time step [s], and how many messages may be lost in a row."""
+        """Return the longest delay [s], the shortest time step [s], and the number of messages lost in a row."""
         held = {name: numbers(value, name) for name, value in values.items()}
         longest = np.max(held["delay"] + held["spread"] + held["jitter"], initial=0.0)
         shortest = np.min(held["shortest_dt"], initial=math.inf)
@@ -208,27 +208,27 @@ class DelayTime(TimeLag, Component):
 
     @property
     def shortest_step(self) -> float:
-        """Shortest time step that it takes [s]."""
+        """Shortest time step that the buffer allows [s]."""
         return self._shortest
 
     def longest(self, dt: float) -> np.ndarray:
-        """Return the longest ``delay`` that the memory holds at steps of ``dt`` [s], shape (N,)."""
+        """Return the longest ``delay`` that the buffer holds at steps of ``dt`` [s], shape (N,)."""
         room = (self._depth - 1 - self._room_needed(self._values)[2]) * dt
         return np.maximum(room - self._values["spread"].numpy() - self._values["jitter"].numpy(), 0.0)
 
     def check_dt(self, dt: float | None) -> float | None:
-        """Return the time step of a step [s], or refuse it."""
+        """Return the time step [s], or raise if it is not allowed."""
         if dt is None:
-            raise StateError(f"{type(self).__name__} is a delay in seconds: step() needs dt")
+            raise StateError(f"{type(self).__name__} is a delay in seconds: step() needs dt [s]")
         if not isinstance(dt, SupportsFloat) or not self._shortest * (1.0 - 1e-5) <= float(dt) < math.inf:
             raise StateError(
-                f"dt: got {dt!r}; {type(self).__name__} has room for steps of {self._shortest:.3g} s and longer; "
-                "give it a shorter shortest_dt"
+                f"dt: got {dt!r}; must be a finite number ≥ {self._shortest:.3g} [s] for the buffer of "
+                f"{type(self).__name__}: build it with a shorter shortest_dt"
             )
         return float(dt)
 
     def stage(self) -> Stage:
-        """Return the delay as a kernel sees it."""
+        """Return the description of the delay for a kernel."""
         whole = ("seed", "stream")
         return Stage(
             self.label(),
@@ -241,28 +241,28 @@ class DelayTime(TimeLag, Component):
         )
 
     def is_fused(self) -> bool:
-        """Return whether the delay runs inside the actuator's one kernel: always."""
+        """Return True: a delay runs inside the actuator's kernel."""
         return True
 
     def is_stateful(self) -> bool:
-        """Return whether the delay remembers anything: always."""
+        """Return True: a delay has memory."""
         return True
 
     def uses_dt(self) -> bool:
-        """Return whether the delay needs the time step: always."""
+        """Return True: a delay in seconds needs the time step."""
         return True
 
     State = _TimedRing
 
     def words(self) -> tuple[Word, ...]:
-        """Return what it remembers of each DOF: a ring, and where the random numbers are."""
+        """Return the states per DOF: a ring, and counts for the random numbers."""
         counts = [Word(name, "ints") for name in ("count", "lost")]
         counts += [Word("episode", "ints", first=NEXT), Word("alike", "ints", first=int(_ALL_ALIKE))]
         return (*ring_words(self._depth, len(self._signals) + 1), *counts, Word("oldest"))
 
 
 class DelayInterpolated(DelayTime):
-    """Holds commands back by a time, per DOF, and interpolates between them.
+    """Delays commands by a time, per DOF, and interpolates between them.
 
     Examples:
         >>> delay = actuon.DelayInterpolated(delay=0.0035)
@@ -273,7 +273,7 @@ class DelayInterpolated(DelayTime):
 
 
 class SensorDelay(DelayTime, Sensor):
-    """Holds back what the controller sees of position and velocity, by a time, per DOF.
+    """Delays the measured position and velocity by a time, per DOF.
 
     Examples:
         >>> sensor = actuon.SensorDelay(delay=0.002)

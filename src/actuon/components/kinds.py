@@ -19,11 +19,10 @@ from .component import Component
 
 
 class Controller(Component):
-    """Base of controllers: command and joint state in, raw effort out.
+    """Base of controllers: from command and joint state to the requested effort.
 
-    Give a subclass a ``config`` and a ``law`` and it is fused. To launch kernels of its own instead, override
-    `compute`, `resolve_arguments`, `is_stateful` and `is_graphable`, and where it is stateful also `State`, `state` and
-    `update_state`.
+    A subclass with a ``config`` and a ``law`` is fused. To launch other kernels instead, override `compute`,
+    `resolve_arguments`, `is_stateful` and `is_graphable`; with memory also `State`, `state` and `update_state`.
     """
 
     kind = ComponentKind.CONTROLLER
@@ -31,7 +30,7 @@ class Controller(Component):
     _own_kernel_methods = ("run", "run_closing", "compute")
     _pending: Any = None
     custom_inputs: tuple[str, ...] = ()
-    """Names of arrays of the simulation's control that it reads beside targets and feedforward."""
+    """Names of arrays in the simulation's control that it reads in addition to targets and feedforward."""
 
     def compute(
         self,
@@ -51,7 +50,7 @@ class Controller(Component):
         *,
         custom_inputs: Mapping[str, wp.array] | None = None,
     ) -> None:
-        """Compute the effort of each DOF into ``forces``, without touching ``state``.
+        """Compute the effort of each DOF into ``forces``, without changing ``state``.
 
         Args:
             positions: Joint positions [rad or m], read at ``pos_indices``.
@@ -64,14 +63,14 @@ class Controller(Component):
             target_pos_indices: Indices, shape (N,).
             target_vel_indices: Indices, shape (N,).
             forces: Efforts [N·m or N], shape (N,), written.
-            state: State of the controller; None where it has none.
+            state: State of the controller; None without memory.
             dt: Time step [s].
-            device: Where to run.
-            custom_inputs: Arrays of the names in the controller's ``custom_inputs``, read at ``vel_indices``.
+            device: Device of the arrays.
+            custom_inputs: Arrays by the names in the controller's ``custom_inputs``, read at ``vel_indices``.
         """
         self._require_law("compute()")
         if self.is_stateful() and state is None:
-            raise StateError(f"{type(self).__name__} is stateful: compute() needs its state")
+            raise StateError(f"{type(self).__name__} has memory: compute() needs its state, from state()")
         self._finalize_if_needed(device, forces.shape[0])
         arrays = (positions, velocities, target_pos, target_vel, feedforward)
         indices = (pos_indices, vel_indices, target_pos_indices, target_vel_indices, target_vel_indices)
@@ -84,10 +83,10 @@ class Controller(Component):
         run_stage(self, given, {"effort": forces}, state, self._pending, self.check_dt(dt))
 
     def update_state(self, current_state: Any, next_state: Any) -> None:
-        """Move what the last `compute` found into ``next_state``."""
+        """Copy the new state from the last `compute` into ``next_state``."""
         if self.is_stateful():
             if self._pending is None:
-                raise StateError(f"{type(self).__name__}: update_state() without a compute() before")
+                raise StateError(f"{type(self).__name__}: call compute() before update_state()")
             next_state.assign(self._pending)
 
     def run(
@@ -98,7 +97,7 @@ class Controller(Component):
         next_state: Any,
         dt: float | None,
     ) -> None:
-        """Run this stage alone, by `compute` where that is overridden."""
+        """Run this stage alone, by `compute` if that is overridden."""
         if self.is_fused():
             super().run(given, results, current_state, next_state, dt)
             return
@@ -113,10 +112,10 @@ class Controller(Component):
 
 
 class Clamping(Component):
-    """Base of clamps: effort in, effort that the motor can give out.
+    """Base of limits: from the requested effort to the effort that the motor delivers.
 
-    Give a subclass a ``config`` and a ``law`` and it is fused. To launch kernels of its own instead, override
-    `modify_forces` and `resolve_arguments`.
+    A subclass with a ``config`` and a ``law`` is fused. To launch other kernels instead, override `modify_forces` and
+    `resolve_arguments`.
     """
 
     kind = ComponentKind.CLAMPING
@@ -134,7 +133,7 @@ class Clamping(Component):
     ) -> None:
         """Clamp the effort of each DOF from ``src_forces`` into ``dst_forces``, which may be the same array.
 
-        For a law that asks for nothing but effort, position and velocity, and has no state.
+        For laws of effort, position and velocity only, without memory.
 
         Args:
             src_forces: Efforts to clamp [N·m or N], shape (N,).
@@ -143,7 +142,7 @@ class Clamping(Component):
             velocities: Joint velocities [rad/s or m/s], read at ``vel_indices``.
             pos_indices: Indices, shape (N,).
             vel_indices: Indices, shape (N,).
-            device: Where to run.
+            device: Device of the arrays.
         """
         self._require_law("modify_forces()")
         self._finalize_if_needed(device, src_forces.shape[0])
@@ -164,7 +163,7 @@ class Clamping(Component):
         next_state: Any,
         dt: float | None,
     ) -> None:
-        """Run this stage alone, by `modify_forces` where that is overridden."""
+        """Run this stage alone, by `modify_forces` if that is overridden."""
         if self.is_fused():
             super().run(given, results, current_state, next_state, dt)
             return
@@ -173,10 +172,10 @@ class Clamping(Component):
 
 
 def check_limits_first(components: Sequence[Component]) -> None:
-    """Refuse limits after a stage that would use what they offer, and could do without: it would be left out.
+    """Check that limits are before the stages that optionally use their signals, and would ignore them otherwise.
 
     Raises:
-        StructureError: Names both, and the signal.
+        StructureError: A limit is after such a stage.
     """
     known: set[str] = set()
     for i, component in enumerate(components):
@@ -186,27 +185,27 @@ def check_limits_first(components: Sequence[Component]) -> None:
             late = sorted(wanted & set(later.stage().outputs)) if isinstance(later, Clamping) else []
             if late:
                 raise StructureError(
-                    f"{type(later).__name__} stands after {type(component).__name__}, which would not see its "
-                    f"{late[0]}; list it before"
+                    f"{type(later).__name__} is after {type(component).__name__}, which uses its signal '{late[0]}'; "
+                    "list it before"
                 )
         known |= set(stage.outputs)
 
 
 class Effect(Component):
-    """Base of effects: effort in, effort after losses or lags out.
+    """Base of effects: from an effort to the effort after losses or lags.
 
-    Give a subclass a ``config``, a ``law`` and, where it remembers something, ``STATES``, and it is fused. To launch
-    kernels of its own instead, override `run`.
+    A subclass with a ``config``, a ``law`` and, with memory, ``STATES`` is fused. To launch other kernels instead,
+    override `run`.
     """
 
     kind = ComponentKind.EFFECT
 
 
 class Sensor(Component):
-    """Base of sensors: position and velocity of the joint in, what the controller sees of them out.
+    """Base of sensors: from the position and velocity of the joint to the measured ones.
 
-    The law of a subclass returns position and velocity, then its states. Only controllers, and sensors and delays of
-    feedback that come later, see what it returns; motor and joint keep the true values.
+    The law of a subclass returns position and velocity, then its states. Controllers and later sensors get these
+    values; other stages get the true ones.
     """
 
     kind = ComponentKind.SENSOR
@@ -215,14 +214,14 @@ class Sensor(Component):
 
 
 SMALLEST_RATIO = 1e-6
-"""A smaller ratio of a motor's speed to a joint's is taken as none."""
+"""Smallest allowed ratio of a motor's speed to a joint's."""
 
 
 class Transmission(Component):
-    """Base of transmissions: from the side of the joint to the side of the motor, and at the end of the chain back.
+    """Base of transmissions: from the joint side to the motor side, and back at the end of the chain.
 
-    The law of a subclass returns position, velocity and effort of the motor; stages after it see these.
-    ``closing_law``, of the same parameters, then turns the motor's effort into the joint's.
+    The law of a subclass returns position, velocity and effort of the motor for later stages. ``closing_law``, of the
+    same parameters, then converts the motor's effort to the joint's.
     """
 
     kind = ComponentKind.TRANSMISSION
@@ -231,14 +230,14 @@ class Transmission(Component):
     def constant_ratio(self) -> np.ndarray | None:
         """Return the ratio of the motor's speed to the joint's [1], shape (N,).
 
-        None where it depends on the position or on other joints.
+        None if it depends on the position or on other joints.
         """
         return None
 
 
 if TYPE_CHECKING:
-    # An actuator's config decides the class of each stage, which a type checker cannot know. It takes any parameter of
-    # these, so that actuator.controller.kp passes; those of a known class must exist: ControllerPD(...).kq fails.
+    # An actuator's config decides the class of each stage, which a type checker cannot know. These classes accept any
+    # parameter, so that actuator.controller.kp passes; those of a known class must exist: ControllerPD(...).kq fails.
 
     class _AnyParameters:
         def __getattr__(self, name: str) -> wp.array: ...

@@ -8,12 +8,12 @@ import warp as wp
 HALF_STEP = wp.constant(2.0**-24)
 """Largest relative error of rounding to 32 bits."""
 SHORTEST = wp.constant(1e-9)
-"""A time [s] below this is taken as this where something is divided by it."""
+"""Smallest divisor [s]: replaces shorter times in quotients."""
 
 
 @wp.func
 def limit(x: float, low: float, high: float):
-    """Clamp ``x`` to ``low`` and ``high``. NaN stays NaN, so that a broken state is not mistaken for a limit."""
+    """Clamp ``x`` to ``low`` and ``high``. NaN stays NaN, so that limits do not hide a diverged state."""
     return wp.where(x < low, low, wp.where(x > high, high, x))
 
 
@@ -25,7 +25,7 @@ def exponential_less_one(x: float):
 
 @wp.func
 def integrated(total: float, added: float, rest: float, most: float):
-    """Return a sum, held within ± ``most``, and its rounding error, so that small parts of a large sum are not lost."""
+    """Return a sum, clamped to ± ``most``, and its rounding error, so that small terms are not lost in a large sum."""
     part = added + rest
     grown = total + part
     held = wp.where(grown < -most, -most, wp.where(grown > most, most, grown))
@@ -38,9 +38,9 @@ def integrated(total: float, added: float, rest: float, most: float):
 def regained(q: float, qd: float, dt: float, last_q: float, last_rest: float):
     """Return the rounding error of a 32-bit position ``q``, to add to it.
 
-    At 10⁴ rad numbers of 32 bits are 1 mrad apart. Engines move a joint by the velocity that a step ends with: within
-    what rounding can have moved ``q``, the joint is where that takes it from where it was, ``last_q + last_rest``.
-    Gradients pass as if nothing was rounded.
+    At 10⁴ rad, adjacent 32-bit numbers are 1 mrad apart. Engines move a joint by the velocity after the step, so its
+    exact position is ``last_q + last_rest + qd·dt``, within the largest rounding error of ``q``. Gradients ignore the
+    rounding.
     """
     most = HALF_STEP * wp.abs(q)
     return wp.min(wp.max(last_rest + qd * dt - (q - last_q), -most), most)
@@ -52,7 +52,7 @@ def adj_regained(q: float, qd: float, dt: float, last_q: float, last_rest: float
 
 
 FARTHEST = wp.constant(20.0)
-"""Exponent beyond which an exponential, below 3e-9, no longer falls."""
+"""Exponent beyond which `gaussian` is constant, below 3e-9."""
 
 _VALUE = """
     const float least = 7.8886091e-31f, most = 1048576.0f;

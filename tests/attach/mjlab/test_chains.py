@@ -233,7 +233,7 @@ def test_implicit_efforts_come_with_their_slopes():
         ("controller.kpp", 1.0, "no parameter 'controller.kpp'; .*Did you mean 'controller.kp'"),
         ("controller.kp", -1.0, "ControllerPD.kp: got -1.0 at index 0; must be finite and ≥ 0"),
         ("controller.kp", float("nan"), "ControllerPD.kp: got nan"),
-        ("delay.delay_steps", 4.0, "Delay.delay_steps: got 4.*; max_delay is "),
+        ("delay.delay_steps", 4.0, "Delay.delay_steps: got 4.*; must be at most max_delay, "),
         ("delay.delay_steps", 0.5, "(?s)Delay.delay_steps: got .*; must be a whole number"),
         ("controller.kp", [1.0, 2.0], r"controller.kp: got values of shape \(2,\); must fit \(4, 3\)"),
     ],

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Actuator networks: a controller learned from a motor's logs.
+r"""Actuator networks: controllers learned from a motor's logs.
 
 .. math:: \tau = \tau_{ff} + s_\tau\, f(s_q (q^* - q),\; s_{\dot q}\, \dot q,\; \text{their past})
 
-An MLP sees the position error and the velocity at a few past steps; an LSTM or GRU sees them now and keeps a state. The
-velocity is the joint's own, not its error. A file may name other inputs, with a mean and a deviation of each. Scales
-are folded into the weights when a file is read.
+The inputs of an MLP are the position error and the velocity at a few past steps; those of an LSTM or GRU are the
+current ones, and it has a state. The velocity is that of the joint, not its error. A file may define other inputs, each
+with a mean and a standard deviation. Scales are folded into the weights when a file is read.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ def neural_law(network_effort: float, feedforward: float):
 
 
 class NeuralControlConfig(Config):
-    """A network file, and how it is fed. What is None is as the file says, which also says what kind it is."""
+    """Network file and its input convention. None means the value in the file, which also defines its kind."""
 
     schema = "NewtonNeuralControlAPI"
 
     model_path: str = param("", "A .pt, .pt2, .onnx or .safetensors file.", path=True)
     input_order: str | None = param(
-        "", "Whether position errors or velocities come first.", default=None, choices=("pos_vel", "vel_pos")
+        "", "Order of the inputs: position errors or velocities first.", default=None, choices=("pos_vel", "vel_pos")
     )
     input_idx: tuple[int, ...] | None = param(
         "steps",
-        "History steps that an MLP sees, 0 = now.",
+        "History steps of an MLP's inputs, 0 = now.",
         default=None,
         shared=True,
         integer=True,
@@ -64,10 +64,10 @@ class NeuralControlConfig(Config):
     pos_scale: float | None = param("1", "Factor on the position error.", default=None)
     vel_scale: float | None = param("1", "Factor on the velocity.", default=None)
     effort_scale: float | None = param("1", "Factor on the output.", default=None)
-    sample_dt: float | None = param("s", "Time step that the network was trained at.", default=None, above=0.0)
+    sample_dt: float | None = param("s", "Time step of the training data.", default=None, above=0.0)
     check_sample_dt: bool | None = param(
         "",
-        "Whether another time step is an error instead of a warning. Default: an error.",
+        "Raise an error at another time step, instead of a warning. Default: true.",
         default=None,
         boolean=True,
     )
@@ -85,7 +85,7 @@ class NeuralControlConfig(Config):
         return neural_class(self.model_path)
 
     def from_files(self) -> dict[str, Any]:
-        """Return the parameters that the network's file gives."""
+        """Return the unset parameters that the network's file defines."""
         found = load_metadata(self.model_path)
         shown = {key: found[key] for key in _ARGUMENTS if key in found and getattr(self, key) is None}
         return shown | {key: ", ".join(found[key]) for key in ("input_columns", "custom_inputs") if found.get(key)}
@@ -94,9 +94,8 @@ class NeuralControlConfig(Config):
 class NeuralState(State):
     """State of a network: arrays of shape (rows, N). Starts at zero.
 
-    An MLP has ``pos_history`` [rad] and ``vel_history`` [rad/s], row k holding the value of k + 1 steps ago, and the
-    like for inputs that its file names; an LSTM has ``hidden`` and ``cell``, a GRU ``hidden``, the units of all layers
-    below each other.
+    An MLP has ``pos_history`` [rad] and ``vel_history`` [rad/s], whose row k is k + 1 steps old, and similar arrays for
+    other inputs. An LSTM has ``hidden`` and ``cell``, a GRU ``hidden``, with the units of all layers as rows.
     """
 
     @property
@@ -108,19 +107,19 @@ class NeuralState(State):
 class ControllerNeural(Controller):
     """Base of the network controllers. Use `ControllerNeuralMLP`, `ControllerNeuralLSTM` or `ControllerNeuralGRU`.
 
-    Arguments win over what the file's metadata says.
+    Arguments take precedence over the file's metadata.
 
     Args:
         model_path: A ``.pt``, ``.pt2``, ``.onnx`` or ``.safetensors`` file.
         input_order: ``"pos_vel"`` (default) or ``"vel_pos"``.
-        input_idx: History steps that an MLP sees, 0 = now. Default: as many from now on as it has inputs for.
-        pos_scale: Factor on the position error. Default 1.
-        vel_scale: Factor on the velocity. Default 1.
-        effort_scale: Factor on the output. Default 1.
-        torque_scale: The same as ``effort_scale``.
-        sample_dt: Time step that the network was trained at [s]. None: unknown.
-        check_sample_dt: Refuse to step at a time step that is more than 1 % off ``sample_dt``. False warns once. With
-            the actuator's ``control_every`` the network's time step is a multiple of the simulation's.
+        input_idx: History steps of an MLP's inputs, 0 = now. Default: the last ones, as many as it has inputs.
+        pos_scale: Factor on the position error. Default: 1.
+        vel_scale: Factor on the velocity. Default: 1.
+        effort_scale: Factor on the output. Default: 1.
+        torque_scale: Alias of ``effort_scale``.
+        sample_dt: Time step of the training data [s]. None: unknown.
+        check_sample_dt: Raise if the time step of the network, ``dt`` times the actuator's ``control_every``, differs
+            from ``sample_dt`` by more than 1 %. False warns once.
     """
 
     model_type: ClassVar[str] = ""
@@ -144,7 +143,7 @@ class ControllerNeural(Controller):
         self.model_path = as_path(model_path)
         if torque_scale is not None:
             if effort_scale is not None:
-                raise ParameterError(f"{self._where}: got effort_scale and torque_scale, which mean the same")
+                raise ParameterError(f"{self._where}: torque_scale is an alias of effort_scale; pass only one of them")
             effort_scale = torque_scale
         loaded = load_network(self.model_path)
         given: dict[str, Any] = dict(
@@ -155,7 +154,7 @@ class ControllerNeural(Controller):
         self._spec = InputSpec.from_metadata(self._where, convention)
         self._is_normalised = "normalization" in convention
         self.input_columns: tuple[str, ...] = self._spec.columns
-        """Quantities that the network sees, in the order of its inputs."""
+        """Inputs of the network, in order."""
         self.custom_inputs = self._spec.custom_inputs
         self.pos_scale: float = convention.get("pos_scale", 1.0)
         self.vel_scale: float = convention.get("vel_scale", 1.0)
@@ -181,7 +180,7 @@ class ControllerNeural(Controller):
 
     @property
     def input_order(self) -> str | None:
-        """``"pos_vel"`` or ``"vel_pos"``; None where the file names other inputs."""
+        """``"pos_vel"`` or ``"vel_pos"``; None for other inputs."""
         orders: dict[tuple[str, ...], str] = {
             ("position_error", "velocity"): "pos_vel",
             ("velocity", "position_error"): "vel_pos",
@@ -204,22 +203,20 @@ class ControllerNeural(Controller):
         columns = len(self.input_columns)
         if self.model_type != "mlp":
             if input_idx not in (None, (0,)):
-                raise ParameterError(
-                    f"{self._where}: input_idx: got {input_idx}; a recurrent network sees now only, (0,)"
-                )
+                raise ParameterError(f"{self._where}: input_idx: got {input_idx}; must be (0,) for a recurrent network")
             steps: tuple[int, ...] = (0,)
         else:
             if loaded.network is None and input_idx is None:
                 raise ParameterError(
-                    f"{self._where}: not recognised ({loaded.reason}); give input_idx, for PyTorch to run it"
+                    f"{self._where}: not recognised ({loaded.reason}); pass input_idx, so that PyTorch can run it"
                 )
             inputs = loaded.network.inputs if loaded.network is not None else 0
             steps = tuple(range(inputs // columns)) if input_idx is None else input_idx
         if loaded.network is not None and loaded.network.inputs != columns * len(steps):
             raise ParameterError(
                 f"{self._where}: the network has {loaded.network.inputs} inputs, but {', '.join(self.input_columns)} "
-                f"at steps {steps} make {columns * len(steps)}; a network has one input for each of input_columns at "
-                "each step in input_idx"
+                f"at steps {steps} make {columns * len(steps)}; must be one input for each of input_columns at each "
+                "step in input_idx"
             )
         return steps
 
@@ -246,9 +243,9 @@ class ControllerNeural(Controller):
         return {key: value for key, value in checked.items() if value is not None}
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
-        """Bring the weights onto ``device``. Called by `Actuator`."""
+        """Copy the weights to ``device``. Called by `Actuator`."""
         if self._module is not None and self.requires_grad:
-            raise StructureError(f"{self._where}: PyTorch runs it, which a wp.Tape cannot differentiate")
+            raise StructureError(f"{self._where}: PyTorch runs it, so a wp.Tape cannot differentiate it")
         super().finalize(device, num_actuators)
         if self._module is None:
             self._weights = wp.array(self._packed, dtype=wp.float32, device=self._device)
@@ -261,19 +258,19 @@ class ControllerNeural(Controller):
         return f"{zlib.crc32(content):08x}"
 
     def is_fused(self) -> bool:
-        """Return whether the network was recognised. Otherwise PyTorch runs it, stage by stage."""
+        """Return whether the network was recognised. Otherwise PyTorch runs it, and the actuator is staged."""
         return self._module is None
 
     def is_graphable(self) -> bool:
-        """Return whether a step can be captured in a graph: not where PyTorch runs the network."""
+        """Return whether a step can be captured in a graph: not if PyTorch runs the network."""
         return self._module is None
 
     @classmethod
     def _check_declaration(cls) -> None:
-        """Skip the check of the class: only an instance has the network whose output the law takes."""
+        """Skip the check of the class, since only instances have a network."""
 
     def stage(self) -> Stage:
-        """Return the network as a kernel sees it."""
+        """Return the description of the network for a kernel."""
         if self._module is not None:
             return Stage(self.label(), sensed=True, custom_inputs=self.custom_inputs)
         return Stage(
@@ -292,28 +289,28 @@ class ControllerNeural(Controller):
         return {"weights": self._weights}
 
     def words(self) -> tuple[Word, ...]:
-        """Return what it remembers of each DOF. The histories of an MLP that sees only now have no rows."""
+        """Return the states per DOF. An MLP without past inputs has histories without rows."""
         rows = self._rows or dict.fromkeys(self._spec.histories(), 0)
         return tuple(Word(name, rows=count) for name, count in rows.items())
 
     def check_dt(self, dt: float | None) -> float | None:
-        """Refuse a time step other than the one that the network was trained at, or warn of it once."""
+        """Raise if the time step differs from that of the training data, or warn once."""
         if self.sample_dt is None or (dt is None and not self.check_sample_dt):
             return dt
         if dt is None or not abs(dt - self.sample_dt) <= _SAMPLE_TOLERANCE * self.sample_dt:
             rates = f"stepped with dt = {dt} s, but the network was trained at sample_dt = {self.sample_dt} s"
-            remedy = "step at that rate, or at a multiple of it with the actuator's control_every"
+            remedy = "step at that dt, or at a fraction of it with the actuator's control_every"
             if self.check_sample_dt:
-                raise StateError(f"{self._where}: {rates}; {remedy}, or pass check_sample_dt=False if you know better")
+                raise StateError(f"{self._where}: {rates}; {remedy}, or pass check_sample_dt=False to allow it")
             if not self._is_warned:
                 self._is_warned = True
                 warnings.warn(f"{self._where}: {rates}; its efforts may be wrong: {remedy}", stacklevel=2)
         return dt if dt is None else float(dt)
 
     def _prepare_module(self, loaded: Loaded) -> NeuralModule:
-        """Get ready to run through PyTorch what was not recognised."""
+        """Prepare a module that was not recognised, to run it in PyTorch."""
         warnings.warn(
-            f"{self._where}: not recognised ({loaded.reason}); PyTorch runs it, stage by stage and outside graphs",
+            f"{self._where}: not recognised ({loaded.reason}); PyTorch runs it, slower and without graph capture",
             stacklevel=4,
         )
         try:
@@ -322,7 +319,7 @@ class ControllerNeural(Controller):
             raise ParameterError(f"{self._where}: {loaded.reason}, and {error}") from error
 
     def _try_module(self) -> None:
-        """Call the module once, so that one that cannot be called fails here and not in a step."""
+        """Call the module once, so that errors occur here instead of in a step."""
         zero, index = wp.zeros(1, dtype=wp.float32, device="cpu"), wp.zeros(1, dtype=wp.uint32, device="cpu")
         custom = dict.fromkeys(self.custom_inputs, zero)
         arguments = (zero, zero, zero, zero, None, index, index, index, index, wp.zeros_like(zero))
@@ -383,7 +380,7 @@ register_actuator_component(
 
 
 class ControllerNeuralMLP(ControllerNeural):
-    """A multi-layer perceptron over position error and velocity at a few past steps. See `ControllerNeural`.
+    """Multi-layer perceptron of position error and velocity at a few past steps. Arguments as `ControllerNeural`.
 
     Examples:
         >>> import torch
@@ -395,13 +392,13 @@ class ControllerNeuralMLP(ControllerNeural):
 
 
 class ControllerNeuralLSTM(ControllerNeural):
-    """An LSTM of any number of layers with a dense head, over position error and velocity. See `ControllerNeural`."""
+    """LSTM of any number of layers with a dense head. Arguments as `ControllerNeural`."""
 
     model_type = "lstm"
 
 
 class ControllerNeuralGRU(ControllerNeural):
-    """A GRU of any number of layers with a dense head, over position error and velocity. See `ControllerNeural`."""
+    """GRU of any number of layers with a dense head. Arguments as `ControllerNeural`."""
 
     model_type = "gru"
 
@@ -412,7 +409,9 @@ def neural_class(model_path: PathLike) -> type[ControllerNeural]:
     if kind is None:
         loaded = load_network(model_path)
         if loaded.network is None:
-            raise ParameterError(f"'{model_path}': has no 'model_type', and is not recognised: {loaded.reason}")
+            raise ParameterError(
+                f"'{model_path}': not recognised ({loaded.reason}); its metadata needs a 'model_type': mlp, lstm or gru"
+            )
         kind = loaded.network.kind
     classes = (ControllerNeuralMLP, ControllerNeuralLSTM, ControllerNeuralGRU)
     return next(cls for cls in classes if cls.model_type == kind)

@@ -16,7 +16,7 @@ from ..kinds import Controller
 class PD(Parameters):
     kp: Number = param("N·m/rad", "Position gain.", minimum=0.0, fallback=0.0)
     kd: Number = param("N·m·s/rad", "Velocity gain.", minimum=0.0, fallback=0.0)
-    const_effort: Number = param("N·m", "Effort that is always added.", default=0.0, optional=True)
+    const_effort: Number = param("N·m", "Constant effort that is added.", default=0.0, optional=True)
 
 
 @wp.func
@@ -40,7 +40,7 @@ class PDControlConfig(PD, Config):
 
 
 class ControllerPD(PD, Controller):
-    """PD controller with feedforward. Stateless.
+    """PD controller with feedforward.
 
     Examples:
         >>> controller = actuon.ControllerPD(kp=[40.0, 60.0], kd=1.0)

@@ -23,9 +23,9 @@ class PID(Parameters):
     ki: Number = param("N·m/(rad·s)", "Integral gain.", minimum=0.0, fallback=0.0)
     kd: Number = param("N·m·s/rad", "Velocity gain.", minimum=0.0, fallback=0.0)
     integral_max: Number = param(
-        "rad·s", "Bound of the integrated position error, either way.", default=math.inf, minimum=0.0, finite=False
+        "rad·s", "Largest magnitude of the integrated error.", default=math.inf, minimum=0.0, finite=False
     )
-    const_effort: Number = param("N·m", "Effort that is always added.", default=0.0, optional=True)
+    const_effort: Number = param("N·m", "Constant effort that is added.", default=0.0, optional=True)
 
 
 @wp.func
@@ -59,7 +59,7 @@ class PIDControlConfig(PID, Config):
 class ControllerPID(PID, Controller):
     """PID controller with feedforward and a bounded integral.
 
-    The integral is updated before it is used, so that it acts in the first step already.
+    The integral is updated before it is used, so it acts from the first step on.
 
     Examples:
         >>> controller = actuon.ControllerPID(kp=40.0, ki=5.0, kd=1.0, integral_max=2.0)

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A hobby-class servo: its firmware turns the position error into the duty of a PWM, its motor does the rest.
+r"""A servo whose firmware converts the position error into a PWM duty, with its motor.
 
 .. math::
     d &= \mathrm{clamp}(k_p\,e + k_i \int e\,dt + k_d\,\dot e,\; \pm d_{max}), \qquad e = q^* - q \\
     u &= d\,U, \qquad i = (u - k_t\,\dot q)/R, \qquad \tau = k_t\,i
 
-with errors within the dead band taken as zero, and an integral that stops where it alone asks for the largest duty.
-Gains are in duty, so 1 is 100 %; :math:`k_t` and :math:`R` are those at the side where the controller stands, the
-output shaft: that is how Duclusaud et al., "Extended Friction Models for the Physics Simulation of Servo Actuators"
-(2025) give them.
+with zero error within the dead band, and an integral that is bounded by the largest duty. Gains are in duty: 1 is 100
+%. :math:`k_t` and :math:`R` are those at the output shaft, as in Duclusaud et al., "Extended Friction Models for the
+Physics Simulation of Servo Actuators" (2025).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class ServoPWM(Parameters):
 def _check_register(where: str, value: int, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise ParameterError(
-            f"{where}: got {value!r}; must be a whole number ≥ 0 and ≤ {most}, as the register holds it"
+            f"{where}: got {value!r}; must be a whole number ≥ 0 and ≤ {most}, the value of the register"
         )
 
 
@@ -78,7 +77,7 @@ def servo_pwm_law(
 
 
 class ServoPWMControlConfig(ServoPWM, Config):
-    """A servo: the gains of its firmware, in SI units, and its motor."""
+    """Servo: gains of its firmware in SI units, and its motor."""
 
     schema = "ActuonServoPWMControlAPI"
 
@@ -97,8 +96,8 @@ class ServoPWMControlConfig(ServoPWM, Config):
     ) -> Self:
         """Return the config of a Dynamixel X in position mode, from the values in its control table.
 
-        By the e-manual of ROBOTIS (XL430, "Position PID Gain"), the gains are the registers over 128, 65 536 and 16;
-        the error is in counts of 1/4096 turn, and 885 is a duty of 100 %.
+        By the e-manual of ROBOTIS (XL430, "Position PID Gain"), the gains are the registers divided by 128, 65 536 and
+        16; the error is in counts of 1/4096 turn, and 885 is a duty of 100 %.
 
         Args:
             position_p_gain: Register 84, 0 to 16 383.
@@ -108,8 +107,13 @@ class ServoPWMControlConfig(ServoPWM, Config):
             resistance: Resistance of the winding [Ω].
             bus_voltage: Voltage of the supply [V].
             pwm_limit: Register 36, 0 to 885.
-            period: Time between two runs of the firmware's loop [s], over which it sums and takes differences. The
-                manual does not say it.
+            period: Period of the firmware's loop [s], for its integral and derivative. The manual does not state it.
+
+        Examples:
+            >>> motor = {"torque_constant": 0.8, "resistance": 5.2, "bus_voltage": 5.0}
+            >>> config = actuon.ServoPWMControlConfig.from_dynamixel(400, 0, 0, **motor)
+            >>> round(config.kp, 3)  # [1/rad]
+            2.302
         """
         registers = {
             "position_p_gain": position_p_gain,
@@ -144,9 +148,9 @@ class ServoPWMControlConfig(ServoPWM, Config):
     ) -> Self:
         """Return the config of a Feetech STS in position mode, from the values in its memory table.
 
-        The maker does not say what its coefficients mean. Duclusaud et al. (2025) found a duty of 0.166 per radian and
-        unit of the P coefficient of an STS3215 with an oscilloscope, and a largest duty of 0.97. What its I and D
-        coefficients do is not published: this is a servo in which they are zero.
+        Feetech does not document the meaning of its coefficients. Duclusaud et al. (2025) measured a duty of 0.166 per
+        radian and unit of the P coefficient of an STS3215, and a largest duty of 0.97. The effect of the I and D
+        coefficients is not published; this config is for servos in which they are zero.
 
         Args:
             p_coefficient: Address 21, 0 to 254.
@@ -168,9 +172,9 @@ class ServoPWMControlConfig(ServoPWM, Config):
 
 
 class ControllerServoPWM(ServoPWM, Controller):
-    """Servo with a P, PI or PID loop to the duty of a PWM. Follows target positions only.
+    """Servo with a P, PI or PID loop to a PWM duty. Follows target positions only.
 
-    Offers ``duty``, ``current`` [A] and ``voltage`` [V]. A `ClampingBattery` before it gives its supply.
+    Offers ``duty``, ``current`` [A] and ``voltage`` [V]. An earlier `ClampingBattery` is its supply.
 
     Examples:
         >>> controller = actuon.ControllerServoPWM(

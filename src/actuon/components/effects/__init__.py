@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses and lags on the way from the motor to the joint."""
+"""Losses and lags between motor and joint."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The current loop of a drive: a first-order lag with a limit of its slope.
+r"""Current loop of a motor controller: a first-order lag with a limited rate.
 
 .. math::
     \dot\tau = \mathrm{clamp}((\tau^* - \tau)/T,\; \pm s)
 
-The law is the exact solution for a requested effort :math:`\tau^*` that is constant over the step, at any step: as long
-as the error is larger than :math:`s\,T` it shrinks at the slope :math:`s`, from there on it decays exponentially.
+The law is the exact solution for a requested effort :math:`\tau^*` that is constant over the step, at any step: while
+the error is larger than :math:`s\,T`, it shrinks at the rate :math:`s`; then it decays exponentially.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ..kinds import Effect
 from ..math import SHORTEST
 
 STEEPEST = wp.constant(1e30)
-"""A slope [N·m/s] beyond this is taken as this."""
+"""Largest rate [N·m/s]: replaces higher ones."""
 
 
 class CurrentLoop(Parameters):
     time_constant: Number = param("s", "Time constant of the closed current loop: 1/(2π · bandwidth).", minimum=0.0)
     max_slope: Number = param(
-        "N·m/s", "Largest change of the effort per time.", default=math.inf, above=0.0, finite=False
+        "N·m/s", "Largest rate of change of the effort.", default=math.inf, above=0.0, finite=False
     )
 
 
@@ -44,13 +44,13 @@ def current_loop_law(effort: float, dt: float, reached: float, time_constant: fl
 
 
 class CurrentLoopEffectConfig(CurrentLoop, Config):
-    """Lag of a drive's effort behind the requested one."""
+    """Lag of a motor's effort behind the requested one."""
 
     schema = "ActuonCurrentLoopEffectAPI"
 
 
 class EffectCurrentLoop(CurrentLoop, Effect):
-    """First-order lag of the effort with a limited slope. The effort is zero after a reset.
+    """First-order lag of the effort with a limited rate. The effort is zero after a reset.
 
     Examples:
         >>> effect = actuon.EffectCurrentLoop(time_constant=0.001, max_slope=5000.0)

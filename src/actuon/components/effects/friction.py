@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Friction of a joint or a gear: Coulomb, viscous, Stribeck and load-dependent, in one equation.
 
-The most that dry friction can hold, its *budget*, for the effort of the motor :math:`\tau`, an external load
-:math:`\tau_e` and the velocity :math:`v`, all at the place of the stage:
+The largest effort of dry friction, its *budget*, for the motor's effort :math:`\tau`, an external load :math:`\tau_e`
+and the velocity :math:`v`, all at the stage:
 
 .. math::
     s &= \exp(-|v/v_s|^\alpha) \\
@@ -10,21 +10,21 @@ The most that dry friction can hold, its *budget*, for the effort of the motor :
     Q &= \begin{cases}
         q_e \tau_e^2 & |\tau_e| < |\tau| \\
         q_m \tau^2 & |\tau_e| > |\tau|
-    \end{cases} \quad \text{where the two have opposite signs, else } 0
+    \end{cases} \quad \text{if the two have opposite signs, else } 0
 
 These are the extended friction models M1 to M6 of M. Duclusaud, G. Passault, V. Padois and O. Ly, "Extended Friction
-Models for the Physics Simulation of Servo Actuators" (2025), of which the simpler ones have fewer terms.
+Models for the Physics Simulation of Servo Actuators" (2025); the simpler models have fewer terms.
 
-Friction never pushes: over a step :math:`h`, on an inertia :math:`J`, it takes at most what stops the joint,
+Friction never accelerates: over a step :math:`h`, on an inertia :math:`J`, it is at most what stops the joint,
 
 .. math::
     D &= \tau + \tau_e + J v / h \\
     f_d &= \mathrm{clamp}(D, -F, F) \\
     f &= f_d + \frac{b h}{J + b h} (D - f_d)
 
-which is the implicit solution of :math:`J (v' - v)/h = \tau + \tau_e - f_d - b v'`. Where :math:`|D| \le F`, the joint
-stands still after the step. Where an engine solves dry friction itself, it gets :math:`F` and :math:`b` instead, and
-the effort is handed on as it is.
+which is the implicit solution of :math:`J (v' - v)/h = \tau + \tau_e - f_d - b v'`. If :math:`|D| \le F`, the joint is
+at rest after the step. An engine that solves dry friction itself gets :math:`F` and :math:`b` instead, and the effort
+is unchanged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ..kinds import Effect
 from ..math import SHORTEST, gaussian, limit, stribeck
 
 SLOWEST = wp.constant(1e-9)
-"""A Stribeck velocity [rad/s] below this is taken as this."""
+"""Smallest divisor [rad/s]: replaces lower Stribeck velocities."""
 
 JOINT_LOAD = "joint_load"
 """Name of the array in the simulation's control with the external load of each DOF [N·m or N]."""
@@ -58,7 +58,7 @@ LOAD_PARAMETERS = (
     "load_motor_quadratic",
     "load_external_quadratic",
 )
-"""Those that make friction depend on the load."""
+"""Parameters that make friction depend on the load."""
 
 _STRIBECK = ("load_motor_stribeck", "load_external_stribeck", "load_motor_quadratic", "load_external_quadratic")
 
@@ -68,30 +68,28 @@ def _load(unit: str, doc: str) -> Any:
 
 
 class Friction(Parameters):
-    dynamic: Number = param("N·m", "Dry friction of a joint that moves.", default=0.0, minimum=0.0)
-    viscous: Number = param("N·m·s/rad", "Friction that grows with speed.", default=0.0, minimum=0.0)
+    dynamic: Number = param("N·m", "Dry friction of a moving joint.", default=0.0, minimum=0.0)
+    viscous: Number = param("N·m·s/rad", "Friction proportional to speed.", default=0.0, minimum=0.0)
     static: OptionalNumber = param(
-        "N·m", "Dry friction of a joint at rest. Default: as dynamic.", default=None, optional=True, minimum=0.0
+        "N·m", "Dry friction of a joint at rest. Default: dynamic.", default=None, optional=True, minimum=0.0
     )
     stribeck_velocity: Number = param(
         "rad/s", "Speed at which the extra static friction has decayed to 1/e.",
         default=0.0, minimum=0.0,
     )  # fmt: skip
     stribeck_exponent: OptionalNumber = param(
-        "1", "How sharply it falls around that speed. Default: 2.", default=None, optional=True, above=0.0
+        "1", "Exponent of that decay over speed. Default: 2.", default=None, optional=True, above=0.0
     )
     load_motor: OptionalNumber = _load("1", "Friction as a share of the motor's effort.")
     load_external: OptionalNumber = _load("1", "Friction as a share of the external load.")
-    load_motor_stribeck: OptionalNumber = _load("1", "As load_motor, in addition at rest.")
-    load_external_stribeck: OptionalNumber = _load("1", "As load_external, in addition at rest.")
+    load_motor_stribeck: OptionalNumber = _load("1", "Like load_motor, additional at rest.")
+    load_external_stribeck: OptionalNumber = _load("1", "Like load_external, additional at rest.")
     load_motor_quadratic: OptionalNumber = _load(
-        "1/(N·m)", "Share of the squared motor effort, where the load is stronger."
+        "1/(N·m)", "Share of the squared motor effort, if the load is stronger."
     )
-    load_external_quadratic: OptionalNumber = _load(
-        "1/(N·m)", "Share of the squared load, where the motor is stronger."
-    )
+    load_external_quadratic: OptionalNumber = _load("1/(N·m)", "Share of the squared load, if the motor is stronger.")
     inertia: OptionalNumber = param(
-        "kg·m²", "Inertia that friction stops, where no engine solves friction.", default=None, optional=True, above=0.0
+        "kg·m²", "Inertia that friction stops, if no engine solves friction.", default=None, optional=True, above=0.0
     )
 
     @classmethod
@@ -100,8 +98,7 @@ class Friction(Parameters):
         if static is not None:
             refuse_where(
                 np.asarray(static, np.float32) < np.asarray(dynamic, np.float32),
-                f"{where}: static is below dynamic{{at}}; a joint at rest holds at least as much as one that moves; "
-                "leave static out, or raise it",
+                f"{where}: static is below dynamic{{at}}; must be at least dynamic, or unset",
             )
         at_rest = [values[name] for name in _STRIBECK if values.get(name) is not None]
         if static is not None:
@@ -109,41 +106,40 @@ class Friction(Parameters):
         for value in at_rest:
             refuse_where(
                 (np.asarray(value) > 0.0) & (np.asarray(velocity) == 0.0),
-                f"{where}: stribeck_velocity is 0{{at}}; friction that is higher at rest falls over some speed; give "
-                "stribeck_velocity > 0 [rad/s]",
+                f"{where}: stribeck_velocity is 0{{at}}; must be > 0 [rad/s] if friction is higher at rest",
             )
 
 
 @wp.func
 def joint_load_law(custom_joint_load: float, gear_ratio: float):
-    """Return the joint's external load at the stage [N·m]. No division where the compiler knows it is zero."""
+    """Return the joint's external load at the stage [N·m]. The compiler removes the division if it is always zero."""
     return wp.where(custom_joint_load == 0.0, 0.0, custom_joint_load / gear_ratio)
 
 
 @wp.func
 def spring_load_law(spring_load: float, gear_ratio: float):
-    """Return the force of a spring before the stage, at the stage [N·m]."""
+    """Return the load of an earlier spring at the stage [N·m]."""
     return wp.where(spring_load == 0.0, 0.0, spring_load / gear_ratio)
 
 
 @wp.func
 def no_load_law():
-    """Load where an engine need not tell it, since nothing depends on it [N·m]."""
+    """Return zero load [N·m], for parameters that do not depend on it."""
     return 0.0
 
 
-# The most that dry friction can hold [N·m]: three laws, since compilers keep terms whose coefficient is a zero.
+# The budget of dry friction [N·m]: three laws, since compilers keep terms with zero coefficients.
 
 
 @wp.func
 def coulomb_law(dynamic: float):
-    """Return the budget without terms of rest and load."""
+    """Return the budget without Stribeck and load terms [N·m]."""
     return dynamic
 
 
 @wp.func
 def stribeck_law(qd: float, dynamic: float, static: float, stribeck_velocity: float):
-    """Return the budget without terms of load, and with the exponent 2."""
+    """Return the budget without load terms, with the exponent 2 [N·m]."""
     return dynamic + gaussian(qd / wp.max(stribeck_velocity, SLOWEST)) * wp.max(static - dynamic, 0.0)
 
 
@@ -213,7 +209,7 @@ def brake_law(effort: float, load: float, budget: float, qd: float, dt: float, v
 
 @wp.func
 def spring_brake_law(effort: float, load: float, budget: float, qd: float, dt: float, viscous: float, inertia: float):
-    """Return the effort after friction [N·m] behind a spring: the joint feels the spring's force alone."""
+    """Return the effort after friction [N·m] behind a spring, which alone acts on the joint."""
     step = wp.max(dt, SHORTEST)
     beside = load + inertia * qd * (1.0 / step)
     dry = limit(effort + beside, -budget, budget)
@@ -223,25 +219,24 @@ def spring_brake_law(effort: float, load: float, budget: float, qd: float, dt: f
 
 @wp.func
 def offer_law(budget: float, gear_ratio: float, dry_friction: float, viscous_friction: float, viscous: float):
-    """Return the joint friction that an engine may solve instead, added to that of earlier stages."""
+    """Return the joint friction for an engine to solve instead, including that of earlier stages."""
     return dry_friction + wp.abs(gear_ratio) * budget, viscous_friction + gear_ratio * gear_ratio * viscous
 
 
 class FrictionEffectConfig(Friction, Config):
-    """Friction: Coulomb and viscous, Stribeck, load-dependent. What is left out is zero."""
+    """Friction: Coulomb, viscous, Stribeck and load-dependent. Unset terms are zero."""
 
     schema = "ActuonFrictionEffectAPI"
 
 
 class EffectFriction(Friction, Effect):
-    """Coulomb, viscous, Stribeck and load-dependent friction that never pushes, and holds a joint at rest.
+    """Coulomb, viscous, Stribeck and load-dependent friction that never accelerates, and holds a joint at rest.
 
-    It offers ``dry_friction`` [N·m], its budget, and ``viscous_friction`` [N·m·s/rad], both at the joint; those of
-    several stages add up. An external load is read from the array ``joint_load`` [N·m] of the simulation's control,
-    where there is one.
+    Offers ``dry_friction`` [N·m], its budget, and ``viscous_friction`` [N·m·s/rad], both at the joint, summed over
+    stages. The optional array ``joint_load`` [N·m] in the simulation's control is the external load.
 
-    Behind a spring, a gap or a coupling of joints, the joint does not feel it as friction of its own: it offers
-    nothing, no engine solves it, and its load is the force of the spring.
+    Behind a spring, a gap or a coupling of joints, friction does not act on the joint directly: it offers nothing, no
+    engine solves it, and its load is the force of the spring.
 
     Examples:
         >>> effect = actuon.EffectFriction(dynamic=0.2, viscous=0.01, inertia=0.02)
@@ -256,7 +251,7 @@ class EffectFriction(Friction, Effect):
     OPTIONAL_INPUTS = (JOINT_LOAD,)
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws: load, budget, effort after friction, and the friction that an engine may solve instead."""
+        """Return the laws: load, budget, effort after friction, and friction for an engine to solve instead."""
         depends_on_load = any(self._values[name] is not None for name in LOAD_PARAMETERS)
         if self.behind_spring:
             return Law(spring_load_law, ("load",)), Law(loaded_law, ("budget",)), Law(spring_brake_law)
@@ -275,11 +270,9 @@ class EffectFriction(Friction, Effect):
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         if not self.in_engine and self._values["inertia"] is None:
-            which = (
-                "on the motor's side of the spring or coupling" if self.behind_spring else "that moves with the joint"
-            )
+            which = "the motor side of the spring or coupling" if self.behind_spring else "the joint and its load"
             raise StructureError(
-                f"EffectFriction: needs inertia [kg·m²], of all {which}, since no engine solves friction here, or its "
-                "options switch that off: friction takes at most what stops it within a step"
+                f"EffectFriction: needs inertia, that of {which} [kg·m²], because no engine solves friction here: "
+                "friction is limited to the effort that stops this inertia within a step"
             )
         super().finalize(device, num_actuators)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Noise of the effort, and a bias that each DOF keeps.
+r"""Noise of the effort, and a constant bias per DOF.
 
 .. math::
     \tau \leftarrow \tau + \sigma_b\,z_i(0) + \sigma\,z_i(k),\qquad k = 1, 2, …
 
-with standard normal numbers :math:`z` that are functions of seed, DOF :math:`i` and step :math:`k` alone: the same run
-gives the same noise, on any device, after a saved state is loaded, and after a reset.
+with standard normal numbers :math:`z` that depend only on seed, DOF :math:`i` and step :math:`k`: the noise is
+reproducible on any device, after a saved state is loaded, and after a reset.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from ...typing import DeviceLike
 from ..kinds import Effect
 
 LAST_COUNT = wp.constant(16777215.0)
-"""The last whole number that a state counts to before it starts again."""
+"""Last count of a state before it starts again."""
 
 
 class Noise(Parameters):
     noise: Number = param("N·m", "Standard deviation of the noise of each step.", default=0.0, minimum=0.0)
     bias: Number = param("N·m", "Standard deviation of the constant offset of each DOF.", default=0.0, minimum=0.0)
-    seed: Whole = param("1", "Picks the random numbers. Each DOF has its own.", default=0, minimum=0, integer=True)
+    seed: Whole = param(
+        "1", "Seed of the random numbers, which also differ by DOF.", default=0, minimum=0, integer=True
+    )
 
 
 @wp.func
@@ -46,10 +48,10 @@ class NoiseEffectConfig(Noise, Config):
 
 
 class EffectNoise(Noise, Effect):
-    """Normal noise of the effort in each step, and a bias of each DOF, so of each environment, drawn once.
+    """Normal noise of the effort in each step, and a bias of each DOF, drawn once.
 
-    DOFs with the same seed get noise of their own nevertheless; beside robots, another actuator with the same seed gets
-    the same.
+    DOFs with the same seed have different noise. Without robots, another actuator with the same seed has the same
+    noise.
 
     Examples:
         >>> effect = actuon.EffectNoise(noise=0.02, bias=0.1, seed=3)
@@ -60,16 +62,16 @@ class EffectNoise(Noise, Effect):
     STATES = ("dof", "steps")
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
-        """Bring the parameters onto ``device``, and number the DOFs."""
+        """Copy the parameters to ``device``, and number the DOFs."""
         super().finalize(device, num_actuators)
         self.number_dofs(np.arange(num_actuators))
 
     def number_dofs(self, numbers: np.ndarray) -> None:
-        """Number the DOFs: those with the same number and seed have the same noise, from the next reset on.
+        """Number the DOFs, from the next reset on. DOFs with the same number and seed have the same noise.
 
         Args:
-            numbers: Whole numbers below 2²⁴, shape (N,). By default DOFs are counted within the actuator; on robots,
-                over all DOFs of all robots.
+            numbers: Whole numbers below 2²⁴, shape (N,). Default: position in the actuator; on robots, position among
+                all DOFs of all robots.
         """
         self._numbers = wp.array(numbers.astype(np.float32), device=self._device)
 

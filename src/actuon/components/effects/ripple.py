@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Cogging, and ripple of the effort over a turn.
+r"""Cogging and torque ripple over a turn.
 
 .. math::
     \tau \leftarrow \tau\,(1 + r\,\sin(n_r\,q + \varphi)) + \tau_c\,\sin(n_c\,q + \varphi)
 
-Cogging pulls the rotor into the same places whether or not current flows, and does no work over a whole turn; ripple is
-a share of the effort. :math:`q` is the angle on the side of the chain where the effect stands, so behind a transmission
-that of the motor.
+Cogging pulls the rotor to fixed angles even without current, and does no work over a whole turn; ripple is proportional
+to the effort. :math:`q` is the angle at the stage: after a transmission, that of the motor.
 """
 
 from __future__ import annotations

@@ -5,13 +5,14 @@ r"""A battery that sags under its load and runs down.
     U_0 &= U_{full} + (U_{empty} - U_{full})\,Q/C, \qquad 0 \text{ from } Q = C \text{ on} \\
     U &= U_0/(1 + R\,G), \qquad \dot Q = G\,U, \qquad G = \sum_k u_k i_k/U^2
 
-with the charge drawn :math:`Q`, the capacity :math:`C`, and the load :math:`G` that the drives of the motors :math:`k`
-were to the battery in the last step: a drive is taken as a converter without losses, which draws :math:`u_k i_k/U` when
-its motor has the current :math:`i_k` at the voltage :math:`u_k`. This is :math:`U = U_0 - R\,I`; with the load as a
-conductance it settles at any load that the battery can carry. A motor that brakes charges it, up to :math:`Q = 0` and
-with no more than :math:`U = U_{full}`, as its management holds it: a brake resistor takes the rest.
+with the charge drawn :math:`Q`, the capacity :math:`C`, and the conductance :math:`G` of the load by the motors
+:math:`k` in the last step: a motor controller is a converter without losses, which draws :math:`u_k i_k/U` if its motor
+has the current :math:`i_k` at the voltage :math:`u_k`. This is :math:`U = U_0 - R\,I`; with the load as a conductance
+it is stable at any load that the battery can carry. A braking motor charges the battery, up to :math:`Q = 0` and
+:math:`U = U_{full}`, as battery management does; a brake resistor takes the rest.
 
-Alone, each DOF has a battery of its own. `SharedBattery` lets DOFs hang on one; on robots, all motors of a robot do.
+By default each DOF has a separate battery. `SharedBattery` connects several DOFs to one; on robots, all motors of a
+robot share one.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from ..kinds import Clamping
 from ..math import limit
 
 LEAST_VOLTAGE = wp.constant(1e-3)
-"""A supply [V] below this is taken as this where something is divided by it."""
+"""Smallest divisor [V]: replaces lower voltages in quotients."""
 LEAST_DIVISOR = wp.constant(0.5)
-"""Motors that brake would raise the voltage to the double at most, if nothing held it."""
+"""Smallest divisor [1]: before the clamp, braking motors raise the voltage at most to its double."""
 LEAST_RESISTANCE = wp.constant(1e-9)
-"""A resistance [Ω] below this is taken as this where something is divided by it."""
+"""Smallest divisor [Ω]: replaces lower resistances in quotients."""
 
 
 class Battery(Parameters):
@@ -49,7 +50,7 @@ class Battery(Parameters):
     def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
         refuse_where(
             np.asarray(values["empty_voltage"], np.float32) > np.asarray(values["full_voltage"], np.float32),
-            f"{where}: empty_voltage is above full_voltage{{at}}; a battery falls as it runs down",
+            f"{where}: empty_voltage is above full_voltage{{at}}; must be at most full_voltage",
         )
 
 
@@ -86,15 +87,16 @@ def battery_closing_law(effort: float, current: float, voltage: float, supply_vo
 
 
 class BatteryClampingConfig(Battery, Config):
-    """A battery, or any supply with an inner resistance."""
+    """Battery, or any supply with an inner resistance."""
 
     schema = "ActuonBatteryClampingAPI"
 
 
 class ClampingBattery(Battery, Clamping):
-    """A battery before the electrical limit: offers ``supply_voltage`` [V], which sags, and ``charge`` drawn [C].
+    """Battery whose voltage sags under load. Must be before the electrical limit.
 
-    Takes the current and voltage of an electrical limit or servo in the chain.
+    Offers ``supply_voltage`` [V] and ``charge`` drawn [C]. Uses the current and voltage of a `ClampingVoltage` or
+    `ControllerServoPWM`.
 
     Examples:
         >>> limit = actuon.ClampingBattery(

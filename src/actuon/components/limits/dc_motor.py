@@ -6,9 +6,8 @@ r"""The torque-speed envelope of a DC motor, in four quadrants.
     \tau_{min}(v) &= \max(\tau_s (-1 - v/v_0),\; -\tau_m)
 
 with :math:`v` first clamped to ± the corner velocity :math:`v_0 (1 + \tau_m/\tau_s)`. At the corner velocity the
-falling line reaches :math:`-\tau_m`, so clamping :math:`v` there is the same as clamping the line to
-:math:`\pm\tau_m`. The law does the latter: it needs no corner, and has no quotient that a stall effort of zero or an
-infinite limit could turn into NaN.
+falling line reaches :math:`-\tau_m`, so clamping :math:`v` is equivalent to clamping the line to :math:`\pm\tau_m`. The
+law does the latter: its quotients cannot become NaN at a stall effort of zero or an infinite limit.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from ..math import limit
 
 LARGEST = wp.constant(float(np.finfo(np.float32).max))
 SLOWEST = wp.constant(1e-12)
-"""A no-load speed [rad/s] below this is taken as this: the quotient by it, and its gradient, then stay finite."""
+"""Smallest divisor [rad/s]: replaces lower no-load speeds, so that the quotient and its gradient are finite."""
 FASTEST = wp.constant(1e12)
-"""A velocity beyond this many no-load speeds is taken as this many, for the same reason."""
+"""Largest velocity in no-load speeds, for the same reason."""
 
 
 class DCMotor(Parameters):
@@ -50,8 +49,8 @@ class DCMotor(Parameters):
         stall, no_load = (np.asarray(values[name], np.float32) for name in ("saturation_effort", "velocity_limit"))
         refuse_where(
             np.isinf(stall) & np.isfinite(no_load),
-            f"{where}: saturation_effort is inf with a finite velocity_limit{{at}}, which leaves no falling line; make "
-            "saturation_effort finite, or velocity_limit inf",
+            f"{where}: saturation_effort is inf with a finite velocity_limit{{at}}, which defines no torque-speed "
+            "line; make saturation_effort finite, or velocity_limit inf",
         )
 
 
@@ -67,7 +66,7 @@ def dc_motor_law(effort: float, qd: float, saturation_effort: float, velocity_li
 
 
 class DCMotorClampingConfig(DCMotor, Config):
-    """Torque-speed limits of a DC motor, at its output."""
+    """Torque-speed limits of a DC motor."""
 
     schema = "NewtonDCMotorClampingAPI"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Heat of a motor in two bodies, winding and housing; derating, and a trip.
+r"""Temperatures of a motor's winding and housing; derating and trip.
 
 .. math::
     \tau_w \dot T_w &= R_{wh} P - (T_w - T_h) \\
@@ -7,11 +7,13 @@ r"""Heat of a motor in two bodies, winding and housing; derating, and a trip.
 
 with the copper loss :math:`P`, the thermal resistances winding to housing :math:`R_{wh}` and housing to ambient
 :math:`R_{ha}`, and the two time constants of data sheets, :math:`\tau_w = R_{wh} C_w` and :math:`\tau_h = R_{ha} C_h`.
-For a loss that is constant over a step the law is the exact solution: :math:`\Delta T = A^{-1}(e^{A\,\Delta t} - 1)\,g`
-with the rates of change :math:`g` at its start, from the two eigenvalues of :math:`A`, which are real and negative.
+For a loss that is constant over a step, the law is the exact solution: :math:`\Delta T = A^{-1}(e^{A\,\Delta t} -
+1)\,g` with the rates of change :math:`g` at its start, from the two eigenvalues of :math:`A`, which are real and
+negative.
 
-The loss is that of the electrical limit in the chain, or else :math:`(\tau/k_m)^2\,(1 + \alpha\,(T_w - 25\,°C))` with
-the motor constant :math:`k_m = k_t/\sqrt{R}`. Source: thermal model of maxon's catalogue ("Key information", 2024).
+The loss is that of an electrical limit in the chain; without one, :math:`(\tau/k_m)^2\,(1 + \alpha\,(T_w - 25\,°C))`
+with the motor constant :math:`k_m = k_t/\sqrt{R}`. Source: thermal model of maxon's catalogue ("Key information",
+2024).
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from ..math import exponential_less_one, limit
 from .voltage import hot_resistance
 
 NARROWEST = wp.constant(1e-6)
-"""Least width of the range of derating [°C]."""
+"""Smallest width of the derating range [°C]."""
 
 
 class Heat(Parameters):
@@ -40,16 +42,17 @@ class Heat(Parameters):
     winding_time_constant: Number = param("s", "Thermal time constant of the winding.", above=0.0)
     housing_time_constant: Number = param("s", "Thermal time constant of the housing, or motor.", above=0.0)
     motor_constant: Number = param(
-        "N·m/√W", "Effort per root of the copper loss, at 25 °C, where no electrical limit says the loss.", above=0.0
+        "N·m/√W", "Effort per root of the copper loss at 25 °C, for motors without an electrical limit.", above=0.0
     )
-    max_effort: Number = param("N·m", "Largest effort up to the start of derating.", minimum=0.0)
-    derated_effort: Number = param("N·m", "Largest effort from the end of derating on.", default=0.0, minimum=0.0)
-    derating_start: Number = param("°C", "Winding temperature from which the limit falls.", default=100.0)
-    derating_end: Number = param("°C", "Winding temperature at which it has fallen.", default=120.0)
+    max_effort: Number = param("N·m", "Largest effort below derating_start.", minimum=0.0)
+    derated_effort: Number = param("N·m", "Largest effort above derating_end.", default=0.0, minimum=0.0)
+    derating_start: Number = param("°C", "Winding temperature at which derating starts.", default=100.0)
+    derating_end: Number = param("°C", "Winding temperature at which derating ends.", default=120.0)
     trip_temperature: Number = param(
-        "°C", "Winding temperature at which the drive gives up until a reset.", default=math.inf, finite=False
-    )
-    ambient: Number = param("°C", "Temperature around the motor, and of the motor after a reset.", default=25.0)
+        "°C", "Winding temperature at which the motor controller switches off until a reset.", default=math.inf,
+        finite=False,
+    )  # fmt: skip
+    ambient: Number = param("°C", "Ambient temperature, and that of the motor after a reset.", default=25.0)
     temperature_coefficient: Number = param(
         "1/°C", "Rise of the resistance with the temperature of the winding.", default=0.00393, minimum=0.0
     )
@@ -64,7 +67,7 @@ class Heat(Parameters):
 
 def _check_order(where: str, values: Mapping[str, ParameterValue], low: str, high: str) -> None:
     lows, highs = np.asarray(values[low], np.float32), np.asarray(values[high], np.float32)
-    message = f"{where}: {low} is {{low:g}} and {high} {{high:g}}{{at}}; {low} must not be above {high}"
+    message = f"{where}: {low} is {{low:g}} and {high} {{high:g}}{{at}}; {low} must be at most {high}"
     refuse_where(lows > highs, message, low=lows, high=highs)
 
 
@@ -133,7 +136,7 @@ def heat_closing_law(
 
 
 class HeatClampingConfig(Heat, Config):
-    """Thermal figures of a motor, and what its drive does when it is hot."""
+    """Thermal parameters of a motor, and derating by its motor controller."""
 
     schema = "ActuonHeatClampingAPI"
 
@@ -141,7 +144,7 @@ class HeatClampingConfig(Heat, Config):
 class ClampingHeat(Heat, Clamping):
     """Temperatures of winding and housing, derating of the effort between two temperatures, and a trip at a third.
 
-    Stands before the electrical limit, whose resistance follows its ``temperature`` [°C], and takes its copper loss.
+    Must be before an electrical limit, whose resistance follows its ``temperature`` [°C] and whose copper loss it uses.
     Also offers ``housing_temperature`` [°C] and ``tripped`` (1 from the trip to the next reset).
 
     Examples:

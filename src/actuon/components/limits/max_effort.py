@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A symmetric limit.
+r"""A constant, symmetric limit.
 
 .. math:: \tau \leftarrow \mathrm{clamp}(\tau,\; \pm \tau_{max})
 """
@@ -17,7 +17,9 @@ from ..math import limit
 
 
 class MaxEffort(Parameters):
-    max_effort: Number = param("N·m", "Largest effort, either way.", minimum=0.0, finite=False, fallback=math.inf)
+    max_effort: Number = param(
+        "N·m", "Largest effort in both directions.", minimum=0.0, finite=False, fallback=math.inf
+    )
 
 
 @wp.func
@@ -26,13 +28,13 @@ def max_effort_law(effort: float, max_effort: float):
 
 
 class MaxEffortClampingConfig(MaxEffort, Config):
-    """A symmetric effort limit."""
+    """Constant, symmetric effort limit."""
 
     schema = "NewtonMaxEffortClampingAPI"
 
 
 class ClampingMaxEffort(MaxEffort, Clamping):
-    """Holds the effort within ±``max_effort``.
+    """Clamps the effort to ±``max_effort``.
 
     Examples:
         >>> limit = actuon.ClampingMaxEffort(max_effort=23.7)

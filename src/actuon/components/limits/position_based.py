@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A limit that depends on the joint's position, from a table.
+r"""A limit over the joint's position, from a table.
 
 .. math:: \tau \leftarrow \mathrm{clamp}(\tau,\; \pm \tau_{max}(q))
 
-with :math:`\tau_{max}` linear between the table's entries and held at its ends. A rotary joint does not wrap.
+with :math:`\tau_{max}` linear between the table's entries and constant beyond its ends. Rotary joints do not wrap.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ..kinds import Clamping
 from ..math import limit
 
 NARROWEST = wp.constant(1e-12)
-"""Entries that are no farther apart [rad] than this make a jump: the gradient stays finite."""
+"""Largest distance of two entries [rad] that counts as a jump, so that the gradient is finite."""
 
 
 class PositionBased(Parameters):
     lookup_positions: Table = param("rad", "Positions of the entries, in rising order.", shared=True)
-    lookup_efforts: Table = param("N·m", "Largest effort at each entry, either way.", shared=True, minimum=0.0)
+    lookup_efforts: Table = param("N·m", "Largest effort at each entry, in both directions.", shared=True, minimum=0.0)
 
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
@@ -39,17 +39,19 @@ class PositionBased(Parameters):
             at = int(np.argmax(falling))
             raise ParameterError(
                 f"{where}.lookup_positions: {positions[at + 1]} at index {at + 1} follows {positions[at]}; "
-                "positions must not fall"
+                "positions must be in rising order"
             )
         with np.errstate(over="ignore"):
             width = positions[-1] - positions[0]
         if not np.isfinite(width):
-            raise ParameterError(f"{where}.lookup_positions: from {positions[0]} to {positions[-1]} is too wide")
+            raise ParameterError(
+                f"{where}.lookup_positions: got {positions[0]} to {positions[-1]}; their difference must be finite"
+            )
 
 
 @wp.func
 def entry_before(q: float, lookup_positions: Floats):
-    """Index of the last entry below ``q``, or 0. A function of its own: Warp cannot replay its loop backwards."""
+    """Return the index of the last entry below ``q``, or 0. Separate, since Warp cannot replay loops in reverse."""
     left = int(0)
     for i in range(1, lookup_positions.shape[0]):
         if q > lookup_positions[i]:
@@ -59,7 +61,7 @@ def entry_before(q: float, lookup_positions: Floats):
 
 @wp.func
 def looked_up(q: float, positions: Floats, values: Floats):
-    """Return the value at ``q``: linear between the table's entries, held at its ends."""
+    """Return the value at ``q``: linear between the table's entries, constant beyond its ends."""
     left = entry_before(q, positions)
     right = wp.min(left + 1, positions.shape[0] - 1)
     start = positions[left]
@@ -77,18 +79,18 @@ def position_based_law(effort: float, q: float, lookup_positions: Floats, lookup
 
 
 class PositionBasedClampingConfig(PositionBased, Config):
-    """A table of effort limits over the joint's position."""
+    """Table of effort limits over the joint's position."""
 
     schema = "NewtonPositionBasedClampingAPI"
 
 
 class ClampingPositionBased(PositionBased, Clamping):
-    """Holds the effort within a limit looked up at the joint's position. The table is shared by all DOFs of the group.
+    """Clamps the effort to a limit that depends on the joint's position. All DOFs share the table.
 
     Args:
         lookup_positions: Positions [rad or m], rising, shape (K,).
         lookup_efforts: Largest efforts [N·m or N] at those positions, shape (K,).
-        lookup_table_path: Text file to read both from instead: two columns, spaces or commas, ``#`` comments.
+        lookup_table_path: Text file with both instead: two columns, spaces or commas, ``#`` comments.
 
     Examples:
         >>> limit = actuon.ClampingPositionBased(
@@ -110,7 +112,7 @@ class ClampingPositionBased(PositionBased, Clamping):
 
     @classmethod
     def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Check a table, read it where ``args`` names a ``lookup_table_path``, and return it as two tuples."""
+        """Check a table, from ``args`` or the file ``lookup_table_path``, and return it as two tuples."""
         unknown = set(args) - {"lookup_positions", "lookup_efforts", "lookup_table_path"}
         if unknown:
             raise ParameterError(
@@ -132,7 +134,7 @@ def _resolve_table(
             )
         return {"lookup_positions": lookup_positions, "lookup_efforts": lookup_efforts}
     if lookup_positions is not None or lookup_efforts is not None:
-        raise ParameterError("ClampingPositionBased: got a lookup_table_path and a table; must be one of the two")
+        raise ParameterError("ClampingPositionBased: got lookup_table_path and a table; pass only one of them")
     positions, efforts = read_lookup_table(lookup_table_path)
     return {"lookup_positions": positions, "lookup_efforts": efforts}
 
@@ -142,6 +144,12 @@ def read_lookup_table(path: PathLike) -> tuple[tuple[float, ...], tuple[float, .
 
     Raises:
         ParameterError: The file is missing, unreadable or empty, or a line is not two numbers.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("knee.txt").write_text("# rad  N·m\\n-1.0  20.0\\n1.0  30.0\\n", encoding="utf-8")
+        >>> actuon.read_lookup_table("knee.txt")
+        ((-1.0, 1.0), (20.0, 30.0))
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
@@ -166,5 +174,5 @@ def read_lookup_table(path: PathLike) -> tuple[tuple[float, ...], tuple[float, .
         positions.append(position)
         efforts.append(effort)
     if not positions:
-        raise ParameterError(f"lookup table '{path}' holds no entries; must have at least one line of two numbers")
+        raise ParameterError(f"lookup table '{path}' is empty; must have at least one line of two numbers")
     return tuple(positions), tuple(efforts)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The limit of a joint that its motor drives through a linkage: ratio and largest effort depend on the angle.
+r"""The limit of a linkage-driven joint: ratio and largest effort depend on the angle.
 
 .. math:: \tau \leftarrow \mathrm{clamp}(\tau,\; \pm \min(\tau_{max}(q),\; |r(q)|\, \tau_m))
 
-with the ratio :math:`r` and the joint's limit :math:`\tau_{max}` linear between the table's entries and held at its
-ends, and :math:`\tau_m` the motor's own limit.
+with the ratio :math:`r` and the joint's limit :math:`\tau_{max}` linear between the table's entries and constant beyond
+its ends, and the motor's limit :math:`\tau_m`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..math import limit
 from .position_based import PositionBased, looked_up
 
 SMALLEST = wp.constant(1.0e-30)
-"""Keeps a ratio of zero times an infinite limit from being NaN."""
+"""Smallest ratio, so that zero times an infinite limit is not NaN."""
 
 
 class Remotized(Parameters):
@@ -58,13 +58,13 @@ def remotized_law(
 
 
 class RemotizedClampingConfig(Remotized, Config):
-    """A table over the joint's angle, and the motor's limit."""
+    """Table of ratio and effort limit over the joint's angle, and the motor's limit."""
 
     schema = "ActuonRemotizedClampingAPI"
 
 
 class ClampingRemotized(Remotized, Clamping):
-    """Holds the effort within what a motor gives through a linkage whose ratio depends on the angle.
+    """Clamps the effort of a linkage-driven joint, whose ratio and limit depend on the angle.
 
     Examples:
         >>> limit = actuon.ClampingRemotized([-2.0, 0.0], [1.0, 1.2], [30.0, 40.0])

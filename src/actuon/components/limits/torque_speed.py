@@ -3,9 +3,8 @@ r"""A torque-speed envelope of any shape: a closed polygon in the plane of speed
 
 .. math:: \tau \leftarrow \mathrm{clamp}(\tau,\; \tau_{min}(v),\; \tau_{max}(v))
 
-with :math:`\tau_{max}` and :math:`\tau_{min}` the upper and the lower side of the polygon at the speed :math:`v`,
-linear between its corners, and held beyond its slowest and its fastest one. Where a side jumps, the wider bound holds
-at the speed of the jump itself.
+with the upper and the lower side of the polygon, :math:`\tau_{max}` and :math:`\tau_{min}`, at the speed :math:`v`:
+linear between corners, and constant beyond the slowest and the fastest one. At a jump, the wider bound applies.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ..kinds import Clamping
 from ..math import limit
 
 NARROWEST = wp.constant(1e-12)
-"""Corners that are no farther apart [rad/s] than this make a jump: the gradient stays finite."""
+"""Largest distance of two corners [rad/s] that counts as a jump, so that the gradient is finite."""
 FARTHEST = wp.constant(3.0e38)
 
 Curve = Iterable[Sequence[float]]
@@ -72,25 +71,25 @@ def rising_curve(where: str, curve: Curve) -> np.ndarray:
 
 
 def _check_polygon(where: str, speeds: np.ndarray, efforts: np.ndarray) -> None:
-    """Refuse what does not enclose one interval of efforts at each of its speeds."""
+    """Raise if corners do not enclose one interval of efforts at each speed."""
     count = len(speeds)
     if count < 3:
-        raise ParameterError(f"{where}: got {count} corners; a polygon has at least 3")
+        raise ParameterError(f"{where}: got {count} corners; must be at least 3")
     width = speeds.max() - speeds.min()
     if not NARROWEST < width < FARTHEST:
         raise ParameterError(
-            f"{where}.speeds: from {speeds.min():g} to {speeds.max():g}; the polygon must have a width, > 0 and finite"
+            f"{where}.speeds: got {speeds.min():g} to {speeds.max():g}; their difference must be > 0 and finite"
         )
     steps = np.sign(np.roll(speeds, -1) - speeds)
     rises = np.sign(np.roll(efforts, -1) - efforts)
     upright = (steps == 0.0) & (np.roll(steps, -1) == 0.0)
     back = upright & (rises * np.roll(rises, -1) < 0.0)
     if back.any():
-        _refuse(where, speeds, efforts, (int(np.argmax(back)) + 1) % count, "the polygon goes back on itself here")
+        _refuse(where, speeds, efforts, (int(np.argmax(back)) + 1) % count, "the polygon reverses its direction here")
     moving = np.flatnonzero(steps)
     turns = moving[steps[moving] != np.roll(steps[moving], 1)]
     if len(turns) != 2:
-        text = "speeds must rise once and fall once around the polygon: at each speed it allows one interval of efforts"
+        text = "speeds must rise once and fall once around the polygon, for one interval of efforts at each speed"
         _refuse(where, speeds, efforts, int(turns[2]), text)
     stations = np.unique(speeds)
     gaps = []
@@ -99,12 +98,12 @@ def _check_polygon(where: str, speeds: np.ndarray, efforts: np.ndarray) -> None:
         gaps += [(at, _value(speeds, efforts, up, at) - _value(speeds, efforts, down, at)) for at in (left, right)]
     apart = [(at, gap) for at, gap in gaps if gap != 0.0]
     if not apart:
-        raise ParameterError(f"{where}: all corners are on one line; the polygon must enclose efforts")
+        raise ParameterError(f"{where}: all corners are on one line; must enclose an area")
     crossed = [at for at, gap in apart if gap * apart[0][1] < 0.0]
     if crossed:
         raise ParameterError(
-            f"{where}: its upper and its lower side have crossed at a speed of {crossed[0]:g}; "
-            "give the corners in order around a polygon that does not cross itself"
+            f"{where}: its upper and lower sides have crossed at a speed of {crossed[0]:g}; "
+            "pass the corners in order around a polygon that does not cross itself"
         )
 
 
@@ -113,7 +112,7 @@ def _refuse(where: str, speeds: np.ndarray, efforts: np.ndarray, at: int, rule: 
 
 
 def _edge_over(speeds: np.ndarray, steps: np.ndarray, speed: float, sign: float) -> int:
-    """Index of the one edge in the direction ``sign`` that passes a speed between two corners."""
+    """Return the index of the edge in the direction ``sign`` over a speed between two corners."""
     after = np.roll(speeds, -1)
     return int(np.argmax((steps == sign) & (np.minimum(speeds, after) < speed) & (speed < np.maximum(speeds, after))))
 
@@ -126,7 +125,7 @@ def _value(speeds: np.ndarray, efforts: np.ndarray, edge: int, speed: float) -> 
 
 @wp.func
 def edge_value(v: float, edge: int, speeds: Floats, efforts: Floats):
-    """Return the effort at ``v`` on the edge that starts at a corner; held at its ends."""
+    """Return the effort at ``v`` on the edge that starts at a corner; constant beyond its ends."""
     other = wp.where(edge + 1 < speeds.shape[0], edge + 1, 0)
     start = speeds[edge]
     end = speeds[other]
@@ -137,7 +136,7 @@ def edge_value(v: float, edge: int, speeds: Floats, efforts: Floats):
 
 @wp.func
 def edges_at(v: float, speeds: Floats, efforts: Floats):
-    """Return the edges above and below ``v``. A function of its own: Warp cannot replay its loops backwards."""
+    """Return the edges above and below ``v``. Separate, since Warp cannot replay loops in reverse."""
     slowest = float(FARTHEST)
     fastest = float(-FARTHEST)
     for i in range(speeds.shape[0]):
@@ -172,13 +171,18 @@ def torque_speed_law(effort: float, qd: float, speeds: Floats, efforts: Floats):
 
 
 class TorqueSpeedClampingConfig(TorqueSpeed, Config):
-    """Corners of a polygon, in order around it. At each speed it allows the efforts between its two sides."""
+    """Torque-speed envelope as a polygon: its corners, in order around it."""
 
     schema = "ActuonTorqueSpeedClampingAPI"
 
     @classmethod
     def from_points(cls, points: Curve) -> Self:
-        """Return the polygon with these corners, each a speed and an effort, in order around it."""
+        """Return the polygon with these corners, each a speed and an effort, in order around it.
+
+        Examples:
+            >>> actuon.TorqueSpeedClampingConfig.from_points([(0, 10), (20, 0), (0, -10), (-20, 0)])
+            TorqueSpeedClampingConfig(speeds=(0.0, 20.0, 0.0, -20.0), efforts=(10.0, 0.0, -10.0, 0.0))
+        """
         return cls(*_columns("points", points))
 
     @classmethod
@@ -187,8 +191,12 @@ class TorqueSpeedClampingConfig(TorqueSpeed, Config):
 
         Args:
             driving: Speeds ≥ 0 [rad/s or m/s], rising, and the largest effort [N·m or N] in the direction of motion.
-                Two entries with one speed make a jump. The first and the last effort are held beyond.
-            braking: The same against the motion. By default the largest effort of ``driving``, at any speed.
+                Two entries with equal speed are a jump. The first and the last effort also apply beyond their speeds.
+            braking: Like ``driving``, against the motion. Default: the largest effort of ``driving`` at any speed.
+
+        Examples:
+            >>> curve = actuon.TorqueSpeedClampingConfig.symmetric([(0.0, 28.0), (8.0, 28.0), (20.0, 0.0)])
+            >>> limit = actuon.ClampingTorqueSpeed(speeds=curve.speeds, efforts=curve.efforts)
         """
         drive = rising_curve("driving", driving)
         brake = rising_curve("braking", [(0.0, drive[:, 1].max())] if braking is None else braking)
@@ -205,7 +213,7 @@ class TorqueSpeedClampingConfig(TorqueSpeed, Config):
 
 
 class ClampingTorqueSpeed(TorqueSpeed, Clamping):
-    """Holds the effort inside a polygon over speed, shared by all DOFs of the group.
+    """Clamps the effort to a polygon over speed. All DOFs share the polygon.
 
     Args:
         points: Corners in order around the polygon, each a speed [rad/s or m/s] and an effort [N·m or N], shape (K, 2).
@@ -225,7 +233,7 @@ class ClampingTorqueSpeed(TorqueSpeed, Clamping):
         self, points: Curve | None = None, *, speeds: ArrayLike | None = None, efforts: ArrayLike | None = None
     ):
         if (points is None) != (speeds is not None and efforts is not None):
-            raise ParameterError("ClampingTorqueSpeed: needs points, or speeds and efforts; must be one of the two")
+            raise ParameterError("ClampingTorqueSpeed: pass either points, or speeds and efforts")
         if points is not None:
             speeds, efforts = _columns("ClampingTorqueSpeed.points", points)
         super().__init__(speeds=speeds, efforts=efforts)

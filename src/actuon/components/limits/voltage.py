@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Limits by a motor's supply, winding and drive: voltage, back-EMF, current.
+r"""Electrical limits of a motor: voltage, back-EMF, current.
 
 .. math::
     R_T &= R\,(1 + \alpha\,(T - 25\,°C)) \\
@@ -25,19 +25,19 @@ from ..math import limit
 REFERENCE_TEMPERATURE = wp.constant(25.0)
 """Temperature at which resistances are given [°C]."""
 HIGHEST_VOLTAGE = wp.constant(1e12)
-"""A supply [V] above this is taken as this: quotients by a small resistance, and their gradients, then stay finite."""
+"""Largest supply voltage [V], so that quotients by a small resistance, and their gradients, are finite."""
 LEAST_RESISTANCE = wp.constant(0.1)
-"""Share of its resistance that a cold winding keeps at least."""
+"""Smallest resistance of a cold winding, as a share of that at 25 °C."""
 
 
 class Voltage(Parameters):
     torque_constant: Number = param("N·m/A", "Effort per current, which is also back-EMF per speed.", minimum=1e-6)
     resistance: Number = param("Ω", "Resistance of the winding between the terminals, at 25 °C.", minimum=1e-6)
     bus_voltage: Number = param(
-        "V", "Voltage of the supply, where no battery gives it.", default=math.inf, minimum=0.0, finite=False
+        "V", "Supply voltage, if the motor has no battery stage.", default=math.inf, minimum=0.0, finite=False
     )
     max_current: Number = param(
-        "A", "Largest current that the drive allows.", default=math.inf, minimum=0.0, finite=False
+        "A", "Largest current that the motor controller allows.", default=math.inf, minimum=0.0, finite=False
     )
     temperature_coefficient: Number = param(
         "1/°C", "Rise of the resistance with the temperature of the winding.", default=0.00393, minimum=0.0
@@ -79,16 +79,17 @@ def voltage_law(
 
 
 class VoltageClampingConfig(Voltage, Config):
-    """Electrical limits of a motor, on the side of the chain where they stand."""
+    """Electrical limits of a motor."""
 
     schema = "ActuonVoltageClampingAPI"
 
 
 class ClampingVoltage(Voltage, Clamping):
-    """Limits of supply voltage, back-EMF and current. Offers current [A], terminal voltage [V], copper loss [W] and the
-    electrical energy drawn since the last reset [J].
+    """Limits of supply voltage, back-EMF and current.
 
-    The resistance follows the temperature of a `ClampingHeat` before it, the supply that of a `ClampingBattery`.
+    Offers ``current`` [A], terminal ``voltage`` [V], ``copper_loss`` [W] and the electrical ``energy`` drawn since the
+    last reset [J]. The resistance follows the temperature of an earlier `ClampingHeat`, the supply voltage that of an
+    earlier `ClampingBattery`.
 
     Examples:
         >>> limit = actuon.ClampingVoltage(

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Velocity from the difference of positions, as firmware with nothing but an encoder has it.
+r"""Velocity from the difference of positions, as in firmware with an encoder only.
 
 .. math::
     v \leftarrow v + (1 - e^{-\Delta t/T})\,((q_k - q_{k-1})/\Delta t - v)
 
-with the positions as the sensors before show them. The first step after a reset has no difference, and shows zero.
-Far from zero, where numbers of 32 bits are coarse, positions are taken as the velocity says within one rounding.
+with the positions of earlier sensors. The velocity is zero in the first step after a reset. Far from zero, where 32-bit
+positions are coarse, their rounding error is recovered from the true velocity.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..math import SHORTEST, regained
 
 class Differentiated(Parameters):
     time_constant: Number = param(
-        "s", "Time constant of the low-pass on the difference. 0 switches it off.", default=0.0, minimum=0.0
+        "s", "Time constant of the low-pass filter on the difference. 0 switches it off.", default=0.0, minimum=0.0
     )
 
 
@@ -43,13 +43,13 @@ def differentiated_law(
 
 
 class DifferentiatedSensorConfig(Differentiated, Config):
-    """A velocity that is differentiated from the position, and filtered."""
+    """Velocity from differences of the position, and its filter."""
 
     schema = "ActuonDifferentiatedSensorAPI"
 
 
 class SensorDifferentiated(Differentiated, Sensor):
-    """Velocity from the difference of two positions, through a low-pass.
+    """Velocity from the difference of two positions, through a low-pass filter.
 
     Examples:
         >>> sensor = actuon.SensorDifferentiated(time_constant=0.003)

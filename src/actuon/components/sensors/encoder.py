@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""An encoder: the position in whole steps, with a bias.
+r"""Encoder: the position in whole steps, with a bias.
 
 .. math::
     q \leftarrow r\;\mathrm{round}((q + b)/r)
 
-The error of rounding is between :math:`\pm r/2`, with a mean of zero. A gradient passes as if it were not rounded.
+The rounding error is between :math:`\pm r/2`, with a mean of zero. Gradients ignore the rounding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..kinds import Sensor
 
 FINEST = wp.constant(1e-12)
 MOST_STEPS = wp.constant(8388608.0)
-"""Number of steps, 2²³, from which a 32-bit number has no fraction to round off."""
+"""Number of steps, 2²³, from which a 32-bit number has no fraction."""
 
 
 class Encoder(Parameters):
@@ -27,12 +27,12 @@ class Encoder(Parameters):
         default=0.0,
         minimum=0.0,
     )
-    bias: Number = param("rad", "Offset that is added to the position.", default=0.0)
+    bias: Number = param("rad", "Offset of the measured position.", default=0.0)
 
 
 @wp.func
 def rounded_to(x: float, resolution: float):
-    """Round ``x`` to whole steps; unchanged where they are zero, or too fine for 32 bits."""
+    """Round ``x`` to whole steps; unchanged if they are zero, or too fine for 32 bits."""
     steps = x / wp.max(resolution, FINEST)
     return wp.where(resolution > FINEST and wp.abs(steps) < MOST_STEPS, resolution * wp.round(steps), x)
 
@@ -48,13 +48,13 @@ def encoder_law(q: float, qd: float, resolution: float, bias: float):
 
 
 class EncoderSensorConfig(Encoder, Config):
-    """Position as an encoder shows it."""
+    """Resolution and bias of an encoder."""
 
     schema = "ActuonEncoderSensorAPI"
 
 
 class SensorEncoder(Encoder, Sensor):
-    """Position as an encoder shows it: rounded to its steps, with a bias. The velocity passes.
+    """Position of an encoder: rounded to its steps, with a bias. The velocity is unchanged.
 
     Examples:
         >>> sensor = actuon.SensorEncoder(resolution=2.0 * np.pi / 4096, bias=0.002)

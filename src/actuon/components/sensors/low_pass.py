@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Low-pass of the measured velocity.
+r"""Low-pass filter of the measured velocity.
 
 .. math::
     T\,\dot v + v = \dot q
 
-by its exact solution for a velocity that is constant over the step. The first step after a reset shows it unfiltered.
+by its exact solution for a velocity that is constant over the step. It is unfiltered in the first step after a reset.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def low_pass_law(q: float, qd: float, dt: float, shown: float, is_running: float
 
 
 class LowPassSensorConfig(LowPass, Config):
-    """A low-pass of the velocity."""
+    """Low-pass filter of the measured velocity."""
 
     schema = "ActuonLowPassSensorAPI"
 
 
 class SensorLowPass(LowPass, Sensor):
-    """First-order low-pass of the velocity that the controller sees.
+    """First-order low-pass filter of the measured velocity.
 
     Examples:
         >>> sensor = actuon.SensorLowPass(time_constant=0.005)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Backlash: a motor that crosses a gap before its teeth touch.
+r"""Backlash: a gap that the motor crosses before its teeth touch.
 
 .. math::
     J\,\ddot\theta = \tau - F, \qquad
@@ -9,8 +9,8 @@ r"""Backlash: a motor that crosses a gap before its teeth touch.
       0 & \text{else}
     \end{cases}, \qquad \delta = \theta - q
 
-by backward Euler, in closed form: stable at any step and for any stiffness, and it never creates energy, since the
-potential of the teeth is convex. After it, stages see the position and velocity of the motor.
+by backward Euler, in closed form: stable at any step and stiffness, without creating energy, since the potential of the
+teeth is convex. Later stages get the position and velocity of the motor.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .motor_apart import ADDED_MOTOR_STATES, MOTOR_STATES, motor_moved, motor_of
 
 
 class Backlash(Parameters):
-    gap: Number = param("rad", "Angle from touching on one side to touching on the other.", minimum=0.0)
+    gap: Number = param("rad", "Angle between contact on one side and on the other.", minimum=0.0)
     stiffness: Number = param("N·m/rad", "Stiffness of the teeth.", above=0.0)
-    motor_inertia: Number = param("kg·m²", "Inertia on the motor's side of the gap.", above=0.0)
+    motor_inertia: Number = param("kg·m²", "Inertia on the motor side of the gap.", above=0.0)
     damping: Number = param("N·m·s/rad", "Damping of the teeth while they touch.", default=0.0, minimum=0.0)
 
 
 @wp.func
 def pushing(depth: float, force: float):
-    """Return the force of teeth by their overlap: they do not pull. NaN stays NaN."""
+    """Return the force of teeth at an overlap ``depth``: they do not pull. NaN stays NaN."""
     return wp.where(depth <= 0.0 or force < 0.0, 0.0, force)
 
 
@@ -100,17 +100,17 @@ def backlash_closing_law(
 
 
 class BacklashTransmissionConfig(Backlash, Config):
-    """The play between motor and joint, on the side of the chain where it stands."""
+    """Backlash between motor and joint."""
 
     schema = "ActuonBacklashTransmissionAPI"
 
 
 class TransmissionBacklash(Backlash, Transmission):
-    """Play between motor and joint. Offers ``gap_offset`` [rad] of the motor from the middle, ``motor_velocity``
-    [rad/s] and ``spring_load`` [N·m], the force of the teeth on a motor at rest, at the joint.
+    """Backlash between motor and joint.
 
-    The motor starts in the middle of the gap, at the joint's velocity. Its inertia is in here: it must not be part of
-    the joint's armature too.
+    Offers ``gap_offset`` of the motor from the middle [rad], ``motor_velocity`` [rad/s] and ``spring_load`` [N·m], the
+    force of the teeth on a motor at rest, at the joint. The motor starts in the middle of the gap, at the joint's
+    velocity. Do not include its inertia in the joint's armature.
 
     Examples:
         >>> transmission = actuon.TransmissionBacklash(

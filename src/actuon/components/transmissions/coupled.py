@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Joints that several motors move together, through a constant matrix: differentials, parallel ankles.
+r"""Coupled joints: several motors move several joints through a constant matrix, as in differentials and ankles.
 
 .. math:: q_m = M q, \qquad \dot q_m = M \dot q, \qquad \tau = M^T \tau_m
 
-for the :math:`k` joints and :math:`k` motors of one coupling. Power is the same on both sides, since
-:math:`\tau^T \dot q = \tau_m^T M \dot q`. On the way in, the requested efforts of the joints become
-:math:`\tau_m = M^{-T} \tau`: where nothing limits the motors, the joints get just what their controllers want.
+for the :math:`k` joints and :math:`k` motors of one coupling. Power is equal on both sides, since
+:math:`\tau^T \dot q = \tau_m^T M \dot q`. The requested efforts of the motors are :math:`\tau_m = M^{-T} \tau`: without
+limits, the joints receive exactly the efforts that their controllers request.
 
-A law sees one DOF, so this brings kernels of its own, and its actuator runs stage by stage.
+A law has one DOF, so this component has separate kernels, and its actuator runs stage by stage.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ..kinds import Transmission
 wp.set_module_options(module_options(Flavour.GRAD))
 
 MOST_SINGULAR = 1e5
-"""Condition number from which a matrix is taken as singular."""
+"""Condition number from which a matrix counts as singular."""
 
 
 def _flattened(where: str, matrix: Any) -> Any:
-    """Flatten a matrix of rows to one list, row after row; anything else as it is."""
+    """Flatten a matrix of rows to one list, row after row; return anything else unchanged."""
     try:
         shape = np.shape(matrix)
     except ValueError as error:
@@ -51,19 +51,19 @@ def _flattened(where: str, matrix: Any) -> Any:
 class Coupled(Parameters):
     matrix: Table = param(
         "1",
-        "k·k numbers, row after row: row i has the speed of motor i for a unit of speed of each joint.",
+        "k·k numbers, row after row: row i is the speed of motor i per unit speed of each joint.",
         shared=True,
     )
     row: Field[int | None] = param(
         "1",
-        "Which of the k joints, and of the k motors, it is. Left out in YAML: by the order of joints.",
+        "Index of the joint and motor among the k. Default in YAML: the order of joints.",
         default=None,
         integer=True,
         minimum=0,
     )
     coupling: Whole = param(
         "1",
-        "Tells several couplings of one robot apart.",
+        "Number of the coupling, if a robot has several.",
         default=0,
         integer=True,
         minimum=0,
@@ -81,19 +81,19 @@ class Coupled(Parameters):
         condition = np.linalg.cond(matrix.reshape(size, size))
         if not condition < MOST_SINGULAR:
             raise ParameterError(
-                f"{where}.matrix: is singular (its condition number is {condition:.3g}; must be below "
-                f"{MOST_SINGULAR:g}): some motion of the joints would move no motor"
+                f"{where}.matrix: got a condition number of {condition:.3g}; must be below {MOST_SINGULAR:g}: the "
+                "matrix is singular, so some motion of the joints moves no motor"
             )
         rows = values["row"]
         if rows is not None and np.size(rows) and np.max(rows) >= size:
             raise ParameterError(
-                f"{where}.row: got {int(np.max(rows))}; must be from 0 to {size - 1}: the matrix has {size} rows"
+                f"{where}.row: got {int(np.max(rows))}; must be from 0 to {size - 1}, since the matrix has {size} rows"
             )
 
 
 @wp.kernel(enable_backward=False)
 def _invert(matrix: Floats, size: int, work: Floats, inverse: Floats):
-    """Invert by Gauss and Jordan, with pivots, in one thread: matrices are small."""
+    """Invert by Gauss-Jordan elimination with pivots, in one thread, since matrices are small."""
     for at in range(size * size):
         work[at] = matrix[at]
         inverse[at] = wp.where(at % (size + 1) == 0, 1.0, 0.0)
@@ -122,7 +122,7 @@ def _invert(matrix: Floats, size: int, work: Floats, inverse: Floats):
 
 @wp.kernel
 def _refine(matrix: Floats, inverse: Floats, size: int, refined: Floats):
-    """Take a step of Newton's iteration, 2 X - X M X: nearer to the inverse, and differentiable by M on a tape."""
+    """Refine an inverse by a step of Newton's iteration, 2 X - X M X, which a tape can differentiate by M."""
     at = wp.tid()
     i = at / size
     j = at % size
@@ -188,7 +188,7 @@ def _to_joints(
 
 
 class CoupledTransmissionConfig(Coupled, Config):
-    """One joint of several that are moved by as many motors together."""
+    """One of several joints that as many motors move together."""
 
     schema = "ActuonCoupledTransmissionAPI"
 
@@ -197,29 +197,29 @@ class CoupledTransmissionConfig(Coupled, Config):
         super().__post_init__()
 
     def at_place(self, place: int, places: int) -> Self:
-        """Return the config with an open row set to the place among the names of an entry."""
+        """Return the config with an unset row set to the place among the names of an entry."""
         if self.row is not None:
             return self
         size = round(len(self.matrix) ** 0.5)
         if places != size:
             raise RobotFileError(
-                f"joints: got {places} names or regular expressions; without a 'row', a matrix with {size} rows needs "
-                f"{size}, in the order of its columns"
+                f"joints: got {places} names or regular expressions; must be {size} for a matrix with {size} rows and "
+                "no 'row', in the order of its columns"
             )
         values = {name: getattr(self, name) for name in self.declared()}
         return type(self)(**values | {"row": place})
 
 
 class TransmissionCoupled(Coupled, Transmission):
-    """Joints that as many motors move together, through a constant matrix.
+    """Coupled joints, which as many motors move together through a constant matrix.
 
-    A DOF is a joint before this stage, and the motor of the same row after it. The j-th DOF of each row makes the j-th
-    coupling; so robots one after the other, each with its DOFs in any order, are told apart.
+    A DOF is a joint before this stage, and the motor of the same row after it. The j-th DOF of each row belongs to the
+    j-th coupling, so several robots can follow each other, each with its DOFs in any order.
 
     Args:
         matrix: Motor velocities by joint velocities [1], shape (k, k), or flat, row after row. Shared by all DOFs.
-        row: Which of the k joints, and of the k motors, each DOF is, shape (N,).
-        coupling: Keeps DOFs apart, shape (N,), where the order of DOFs would mix couplings.
+        row: Index of the joint and motor of each DOF among the k, shape (N,).
+        coupling: Number of the coupling of each DOF, shape (N,), if the order of DOFs does not define it.
 
     Examples:
         >>> transmission = actuon.TransmissionCoupled(
@@ -265,7 +265,7 @@ class TransmissionCoupled(Coupled, Transmission):
             self._members.assign(members)
 
     def _find_members(self, values: HeldValues, num_actuators: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return where the coupling of each DOF begins in the list of members, and that list: k DOFs each, by row."""
+        """Return the start of each DOF's coupling in the list of members, and that list: k DOFs each, by row."""
         given = (numbers(values[name], name) for name in ("row", "coupling"))
         rows, couplings = (np.broadcast_to(array, num_actuators) for array in given)
         size = self.size
@@ -277,8 +277,8 @@ class TransmissionCoupled(Coupled, Transmission):
             if len(set(counts)) > 1:
                 got = ", ".join(f"{count} of row {row}" for row, count in enumerate(counts))
                 raise ParameterError(
-                    f"{type(self).__name__}.row: got {got}; must be as many DOFs of each row. All joints of a coupling "
-                    "must be in one actuator: on robots, with the same kinds of stages and the same matrix"
+                    f"{type(self).__name__}.row: got {got}; must be equally many DOFs of each row. All joints of a "
+                    "coupling must be in one actuator: on robots, with the same kinds of stages and the same matrix"
                 )
             for dofs in np.stack(of_row, axis=1):
                 first[dofs] = len(members)

@@ -7,14 +7,14 @@ r"""A gear with a constant ratio, and losses by the direction of power.
     f = \begin{cases} \eta & \tau_m \dot q_m > 0 \\ 1/\eta_b & \text{else} \end{cases}, \qquad
     s = \min(|\dot q_m| / v_s,\; 1)
 
-Power flows from the motor to the joint with :math:`\eta`, and from the joint to the motor with :math:`\eta_b`: of each
-the receiving side gets no more than the other gives, in all four quadrants. The loss is friction in proportion to the
-load, so it would jump where the motion turns round; it fades to none at rest, over :math:`v_s`, and the effort is
-continuous. (Constant efficiencies by the direction of power, smoothed to one where no power flows, are also how
-Simscape Driveline models a gear.)
+Power flows from the motor to the joint with :math:`\eta`, and from the joint to the motor with :math:`\eta_b`: in all
+four quadrants, no side receives more power than the other delivers. The loss is friction proportional to the load,
+which would jump when the motion reverses; it fades to zero at rest, over :math:`v_s`, so the effort is continuous.
+(Simscape Driveline models a gear in the same way: constant efficiencies by the direction of power, smoothed to one
+without power.)
 
-On the way in, the law divides by the same factor, at the direction of the wanted power: where nothing after it limits
-or changes the effort, the joint gets just what the controller wants.
+The law divides the requested effort by the same factor, at the direction of the requested power: without limits, the
+joint receives exactly the requested effort.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from ...errors import ParameterError, refuse_where
 from ..kinds import SMALLEST_RATIO, Transmission
 
 LEAST_EFFICIENCY = wp.constant(1e-6)
-"""An efficiency below this is taken as this: quotients by it stay finite."""
+"""Smallest efficiency: replaces lower ones, so that quotients are finite."""
 SLOWEST = wp.constant(1e-6)
-"""A smoothing velocity [rad/s] below this is taken as this."""
+"""Smallest smoothing velocity [rad/s]: replaces lower ones."""
 
 
 class Gear(Parameters):
-    ratio: Number = param("1", "Turns of the motor for one of the joint; below 0 where they turn in opposite senses.")
+    ratio: Number = param("1", "Turns of the motor per turn of the joint; negative for opposite directions.")
     efficiency: Number = param(
         "1", "Share of the motor's power that reaches the joint.", default=1.0, above=0.0, maximum=1.0
     )
     backdrive_efficiency: OptionalNumber = param(
         "1",
-        "Share of the joint's power that reaches the motor, where the joint drives it. Left out: as efficiency.",
+        "Share of the joint's power that reaches the motor, if the joint drives it. Default: efficiency.",
         default=None,
         optional=True,
         above=0.0,
@@ -51,10 +51,10 @@ class Gear(Parameters):
     )
     rotor_inertia: Number = param("kg·m²", "Inertia of the rotor, at the motor.", default=0.0, minimum=0.0)
     reflected_inertia: Number = param(
-        "kg·m²", "The same at the joint, rotor_inertia·ratio²; give one of the two.", default=0.0, minimum=0.0
+        "kg·m²", "Inertia of the rotor at the joint, rotor_inertia·ratio²; set only one.", default=0.0, minimum=0.0
     )
     smoothing_velocity: OptionalNumber = param(
-        "rad/s", "Motor speed from which losses count in full; at rest there are none. Default: 1.", default=None,
+        "rad/s", "Motor speed at which losses reach their full value, from zero at rest. Default: 1.", default=None,
         optional=True, above=0.0,
     )  # fmt: skip
 
@@ -62,15 +62,13 @@ class Gear(Parameters):
     def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
         refuse_where(
             np.abs(np.asarray(values["ratio"], np.float32)) < SMALLEST_RATIO,
-            f"{where}.ratio: got {{got:g}}{{at}}; must not be 0, or within ±{SMALLEST_RATIO:g} of it [1]: such a gear "
-            "passes on nothing",
+            f"{where}.ratio: got {{got:g}}{{at}}; must have a magnitude of at least {SMALLEST_RATIO:g} [1]",
             got=np.asarray(values["ratio"]),
         )
         both = np.asarray(values["rotor_inertia"] != 0.0) & np.asarray(values["reflected_inertia"] != 0.0)
         if np.any(both):
             raise ParameterError(
-                f"{where}: got rotor_inertia and reflected_inertia; must be one of the two: the second is the first "
-                "times ratio²"
+                f"{where}: got rotor_inertia and reflected_inertia, which is rotor_inertia·ratio²; set only one of them"
             )
 
 
@@ -126,15 +124,15 @@ def gear_closing_law(
 
 
 class GearTransmissionConfig(Gear, Config):
-    """A gear between motor and joint."""
+    """Gear between motor and joint."""
 
     schema = "ActuonGearTransmissionAPI"
 
 
 class TransmissionGear(Gear, Transmission):
-    """A gear: the motor turns ``ratio`` times as fast as the joint, with ``ratio`` times less effort.
+    """Gear: the motor turns ``ratio`` times as fast as the joint, with 1/``ratio`` of its effort.
 
-    On robots, the inertia of the rotor is handed to the engine as the joint's armature.
+    On robots, the inertia of the rotor becomes the joint's armature in the engine.
 
     Examples:
         >>> transmission = actuon.TransmissionGear(

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A linkage: a ratio that depends on the joint's position, from a table of the motor's position over the joint's.
+r"""Linkage: a ratio that depends on the joint's position, from a table of the motor's position over the joint's.
 
 .. math:: q_m = g(q), \qquad \dot q_m = g'(q)\, \dot q, \qquad \tau = g'(q)\, \tau_m
 
-Between two entries of the table :math:`g` is the cubic through both with the slope :math:`d_i` at each, the harmonic
+Between two entries of the table, :math:`g` is the cubic through both with the slope :math:`d_i` at each, the harmonic
 mean of the slopes of the straight lines to its neighbours; at the ends, and beyond them, the slope of the last line
-(Fritsch and Butland, 1984). So :math:`g` rises or falls throughout, as the table does, the ratio has no jumps and is
-never zero, and effort and velocity come from the same function: no power is lost or won anywhere.
+(Fritsch and Butland, 1984). So :math:`g` is monotonic like the table, and the ratio is continuous and never zero.
+Effort and velocity follow from the same function, so no power is lost or gained.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LARGEST_RATIO = 1.0 / SMALLEST_RATIO
 class Linkage(Parameters):
     joint_positions: Table = param("rad", "Positions of the joint, in rising order.", shared=True)
     motor_positions: Table = param(
-        "rad", "Position of the motor at each of them, all rising or all falling.", shared=True
+        "rad", "Position of the motor at each entry, all rising or all falling.", shared=True
     )
 
     @classmethod
@@ -42,8 +42,8 @@ class Linkage(Parameters):
         if held.any():
             at = int(np.argmax(held))
             raise ParameterError(
-                f"{where}.joint_positions: {joint[at + 1]:g} at index {at + 1} follows {joint[at]:g}; positions of the "
-                "joint must rise"
+                f"{where}.joint_positions: {joint[at + 1]:g} at index {at + 1} follows {joint[at]:g}; positions must "
+                "be in rising order"
             )
         ratios = np.diff(motor) / np.diff(joint)
         small = (np.abs(ratios) < SMALLEST_RATIO) | (np.abs(ratios) > LARGEST_RATIO) | (ratios * ratios[0] < 0.0)
@@ -51,8 +51,8 @@ class Linkage(Parameters):
             at = int(np.argmax(small))
             raise ParameterError(
                 f"{where}.motor_positions: {motor[at + 1]:g} at index {at + 1} follows {motor[at]:g}, a ratio of "
-                f"{ratios[at]:g}; the motor must turn one way all along the table, by {SMALLEST_RATIO:g} to "
-                f"{LARGEST_RATIO:g} times the joint: at a dead centre it moves nothing"
+                f"{ratios[at]:g}; the ratio must keep its sign, with a magnitude from {SMALLEST_RATIO:g} to "
+                f"{LARGEST_RATIO:g}: end the table before a dead centre"
             )
 
 
@@ -106,13 +106,13 @@ def linkage_closing_law(q: float, effort: float, joint_positions: Floats, motor_
 
 
 class LinkageTransmissionConfig(Linkage, Config):
-    """A table of the motor's position over the joint's."""
+    """Table of the motor's position over the joint's."""
 
     schema = "ActuonLinkageTransmissionAPI"
 
 
 class TransmissionLinkage(Linkage, Transmission):
-    """A linkage whose ratio depends on the joint's position. The table is shared by all DOFs of the group.
+    """Linkage whose ratio depends on the joint's position. All DOFs share the table.
 
     Examples:
         >>> transmission = actuon.TransmissionLinkage(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Position of a motor that moves apart from its joint, in two numbers, and its offset from the joint.
+"""Position of a motor that moves separately from its joint, with its rounding error, and its offset from the joint.
 
-The absolute positions of motor and joint, 10⁴ rad on a wheel, are 1 mrad apart in 32 bits; through teeth or a spring
-that would be a torque. So the rounding error of either is kept beside it.
+At 10⁴ rad, as on a wheel, adjacent 32-bit positions are 1 mrad apart, which teeth or a spring would turn into a torque.
+So the rounding errors of both positions are stored.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def motor_offset(
     last_q: float,
     last_rest: float,
 ):
-    """Return the motor's position minus the joint's, zero in the first step, and the rounding error of the latter."""
+    """Return the motor's position minus the joint's, zero in the first step, and the rounding error of the joint's."""
     rest = wp.where(is_running > 0.0, regained(q, qd, dt, last_q, last_rest), 0.0)
     return wp.where(is_running > 0.0, motor_position - q + (motor_rest - rest), 0.0), rest
 
 
 @wp.func
 def motor_moved(q: float, motor_position: float, is_running: float, motor_rest: float, way: float):
-    """Return a motor's position after it moves by ``way``, and the rounding error."""
+    """Return a motor's position after it moves by ``way``, and its rounding error."""
     position = wp.where(is_running > 0.0, motor_position, q)
     added = way + motor_rest
     moved = position + added

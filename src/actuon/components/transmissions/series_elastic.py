@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A spring and a damper between motor and joint, with the inertia of the motor before them.
+r"""Spring and damper between motor and joint, with the inertia of the motor.
 
 .. math::
     J\,\ddot\theta = \tau - F, \qquad F = k\,(\theta - q) + d\,(\dot\theta - \dot q)
 
-The joint gets the mean of :math:`F` over the step, from the exact solution for an effort :math:`\tau` and a joint
-velocity that are constant over it. So it is stable at any step, and the spring gives back what it took. After it,
-stages see the position and velocity of the motor. Source: Pratt and Williamson, "Series Elastic Actuators" (1995).
+The joint receives the mean of :math:`F` over the step, from the exact solution for a constant effort :math:`\tau` and
+joint velocity. So it is stable at any step, and the spring conserves energy. Later stages get the position and velocity
+of the motor. Source: Pratt and Williamson, "Series Elastic Actuators" (1995).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ..math import SHORTEST, exponential_less_one, limit
 from .motor_apart import ADDED_MOTOR_STATES, MOTOR_STATES, motor_moved, motor_offset
 
 NEARLY_CRITICAL = wp.constant(1e-2)
-"""Below this, squares of angles are developed into a series instead of being drawn a root from."""
+"""Largest square of an angle that is expanded into a series instead of taking its root."""
 
 
 class SeriesElastic(Parameters):
     stiffness: Number = param("N·m/rad", "Stiffness of the spring.", above=0.0)
-    motor_inertia: Number = param("kg·m²", "Inertia on the motor's side of the spring.", above=0.0)
+    motor_inertia: Number = param("kg·m²", "Inertia on the motor side of the spring.", above=0.0)
     damping: Number = param("N·m·s/rad", "Damping in parallel with the spring.", default=0.0, minimum=0.0)
 
 
@@ -58,8 +58,8 @@ def elastic_law(
 def oscillation(decay: float, undamped: float):
     """Return ``exp(-decay)·cos(angle) - 1`` and ``exp(-decay)·sin(angle)/angle``.
 
-    ``undamped`` is the square of the undamped angle, and ``angle² = undamped - decay²``. Where that is negative, cos
-    and sin are cosh and sinh.
+    ``undamped`` is the square of the undamped angle, and ``angle² = undamped - decay²``. If that is negative, cos and
+    sin are cosh and sinh.
     """
     square = undamped - decay * decay
     angle = wp.sqrt(wp.max(square, NEARLY_CRITICAL))
@@ -114,18 +114,17 @@ def elastic_closing_law(
 
 
 class SeriesElasticTransmissionConfig(SeriesElastic, Config):
-    """The spring of a series-elastic actuator, on the side of the chain where it stands."""
+    """Spring of a series-elastic actuator."""
 
     schema = "ActuonSeriesElasticTransmissionAPI"
 
 
 class TransmissionSeriesElastic(SeriesElastic, Transmission):
-    """Spring and damper between motor and joint. Offers ``spring_deflection`` [rad], ``motor_velocity``
-    [rad/s] and ``spring_load`` [N·m], what the spring would do to a motor that stood still,
-    at the joint.
+    """Spring and damper between motor and joint.
 
-    The motor starts at the joint's position and velocity. Its inertia is in here: it must not be part of the joint's
-    armature too.
+    Offers ``spring_deflection`` [rad], ``motor_velocity`` [rad/s] and ``spring_load`` [N·m], the force of the spring on
+    a motor at rest, at the joint. The motor starts at the joint's position and velocity. Do not include its inertia in
+    the joint's armature.
 
     Examples:
         >>> transmission = actuon.TransmissionSeriesElastic(
