@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuon: the actuator layer of robot simulation."""
+"""Actuon: realistic motors for robot simulation."""
 
 import types as _types
 import typing as _typing
@@ -193,7 +193,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
         "use_stage",
     ),
 }
-"""Names that load more than Warp and NumPy, by the module that holds them. They are loaded when first asked for."""
+"""Names that need more than Warp and NumPy, by the module that defines them. They are imported on first use."""
 _FORMER = ("bench",)
 """Modules that keep a former name for one version."""
 
@@ -240,8 +240,8 @@ if _typing.TYPE_CHECKING:
         use_stage as use_stage,
     )
 else:
-    # Not for type checkers, which take `name as name` for public and could not read this. Without the names of
-    # `_LAZY`: `from actuon import *` would load them all, and fail where an extra is missing.
+    # Not for type checkers, which treat `name as name` as public. Without the names of `_LAZY`: `from actuon import *`
+    # would import them all, and fail if an extra is missing.
     __all__ = [name for name, it in globals().items() if name[0] != "_" and not isinstance(it, _types.ModuleType)]
 
     def __getattr__(name):

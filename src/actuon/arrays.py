@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 SLACK = 64
-"""Entries behind the last one of a parameter: as many as a block has lanes."""
+"""Entries after the last one of a parameter: the lanes of a block."""
 
 
 def share(value: object, where: str, dtype: type = wp.float32) -> wp.array:
@@ -25,7 +25,7 @@ def share(value: object, where: str, dtype: type = wp.float32) -> wp.array:
 
     Args:
         value: A Warp, NumPy or PyTorch array, or anything with ``__dlpack__`` or an array interface.
-        where: What to call it in an error.
+        where: Name of the array in an error.
         dtype: Required Warp dtype.
 
     Raises:
@@ -46,13 +46,13 @@ def share(value: object, where: str, dtype: type = wp.float32) -> wp.array:
             "or an object with __dlpack__ or an array interface"
         )
     if array.dtype is not dtype:
-        hint = ". Convert it first" if array.dtype is wp.float64 else ""
+        hint = ": convert it first" if array.dtype is wp.float64 else ""
         raise ArrayTypeError(f"{where}: got dtype {_name(array.dtype)}; must be {_name(dtype)}{hint}")
     return array
 
 
 def is_device_array(value: object) -> bool:
-    """Return whether ``value`` is an array to share, and not a number or NumPy data to copy."""
+    """Return whether ``value`` is an array to share, instead of a number or NumPy data to copy."""
     if isinstance(value, wp.array):
         return True
     plain = isinstance(value, (np.ndarray, np.generic))
@@ -68,16 +68,16 @@ def is_recorded(value: object) -> bool:
 
 
 def require_detached(value: object, where: str) -> None:
-    """Refuse a PyTorch tensor whose gradient would be lost silently.
+    """Raise if the gradient of a PyTorch tensor would be lost silently.
 
-    Under ``torch.no_grad()`` and ``torch.inference_mode()`` nothing is recorded, so that the tensor is accepted.
+    ``torch.no_grad()`` and ``torch.inference_mode()`` record nothing, so they allow the tensor.
 
     Raises:
         ArrayError: PyTorch is recording operations on ``value``.
     """
     if is_recorded(value):
         raise ArrayError(
-            f"{where}: got a PyTorch tensor that requires grad; this step would cut it off from autograd: use "
+            f"{where}: got a PyTorch tensor that requires grad, which this step does not record: use "
             "actuon.torch.step(actuator, ...), or pass tensor.detach()"
         )
 
@@ -92,9 +92,9 @@ def is_double(value: Any) -> bool:
 
 
 def change_detector(value: Any) -> tuple[Callable[[Any], Any] | None, Any]:
-    """Return a cheap function whose result changes when an array is moved or reshaped, and its result now.
+    """Return a cheap function whose result changes when an array is moved or reshaped, and its current result.
 
-    The function is None for arrays without such a sign: they are bound again at every step.
+    The function is None for other arrays, which are bound again at every step.
     """
     look: Callable[[Any], Any] | None
     if value is None:
@@ -129,9 +129,9 @@ class SharedInput:
     """An array of any framework that is read at every step, as a Warp array over the same memory.
 
     Args:
-        value: The array. On the CPU it may be of float64, of which a copy is made at every step.
-        where: What to call it in an error.
-        check: Refuses a Warp array that does not fit.
+        value: The array. On the CPU it may be float64, which is copied at every step.
+        where: Name of the array in an error.
+        check: Function that raises if the Warp array does not fit.
     """
 
     def __init__(self, value: object, where: str, check: Callable[[wp.array], None]):
@@ -154,7 +154,7 @@ class SharedInput:
         """Return the Warp array, with the current values.
 
         Args:
-            copies: Allow float64, through a copy.
+            copies: Whether float64 is allowed, through a copy.
         """
         if self._look is None or self._look(self.value) != self._seen:
             self._bind()
@@ -179,7 +179,7 @@ def _share_dlpack(value: object, where: str) -> wp.array:
     wp.init()  # from_dlpack alone does not
     try:
         return wp.from_dlpack(value.detach() if hasattr(value, "detach") else value)
-    except Exception as error:  # whatever another framework's exporter raises
+    except Exception as error:  # exporters of other frameworks raise many kinds
         raise ArrayTypeError(f"{where}: {type(value).__name__} cannot be shared with Warp: {error!r}") from error
 
 
@@ -188,12 +188,12 @@ def _share_interface(value: object, where: str) -> wp.array:
         if hasattr(value, "__cuda_array_interface__"):
             return wp.array(value, copy=False)
         return wp.array(np.asarray(value), copy=False, device="cpu")
-    except Exception as error:  # whatever another framework's exporter raises
+    except Exception as error:  # exporters of other frameworks raise many kinds
         raise ArrayTypeError(f"{where}: {type(value).__name__} cannot be shared with Warp: {error!r}") from error
 
 
 def is_read_only(value: object) -> bool:
-    """Return whether an array is read-only: by its own flag, or because its framework, such as JAX, has no others."""
+    """Return whether an array is read-only: by its flag, or because all arrays of its framework are, as in JAX."""
     interface = getattr(value, "__array_interface__", None)
     data = interface.get("data") if isinstance(interface, dict) else None
     if isinstance(data, tuple):
@@ -216,12 +216,12 @@ _FLAGS_AT = 24
 
 
 def _is_read_only_dlpack(value: object) -> bool:
-    """Return whether an array is flagged read-only through DLPack, which knows the flag from version 1.0 on."""
+    """Return whether an array is flagged read-only through DLPack, which has the flag since version 1.0."""
     if isinstance(value, wp.array) or not hasattr(value, "__dlpack__"):
         return False
     try:
         capsule = (value.detach() if hasattr(value, "detach") else value).__dlpack__(max_version=(1, 0))
-    except Exception:  # exporters before version 1.0 do not know the argument
+    except Exception:  # exporters before version 1.0 do not have the argument
         return False
     if not _is_capsule(capsule, _VERSIONED):
         return False
@@ -240,7 +240,7 @@ def numbers(value: object, where: str) -> np.ndarray:
 def flat(
     value: object, where: str, device: wp.Device, *, dtype: type = wp.float32, length: int | None = None
 ) -> wp.array:
-    """Share ``value`` and require a 1-D array on ``device``, of ``length`` where that is given."""
+    """Share ``value`` and require a 1-D array on ``device``, of ``length`` if set."""
     array = share(value, where, dtype)
     if array.ndim != 1:
         raise ArrayError(f"{where}: got shape {array.shape}; must be 1-D")
@@ -269,7 +269,7 @@ def index_array(value: object, where: str, device: wp.Device | None, length: int
 
 
 def read_array(source: object, name: str, role: str) -> Any:
-    """Read array ``name`` from an object or mapping; it must be there and set.
+    """Read array ``name`` from an object or mapping.
 
     Raises:
         MissingArrayError: It is absent or None.
@@ -277,7 +277,7 @@ def read_array(source: object, name: str, role: str) -> Any:
     value = read_optional(source, name)
     if value is None:
         message = (
-            f"{role} ({type(source).__name__}) has no array '{name}'. Set it, or name another one in Actuator(...)"
+            f"{role} ({type(source).__name__}) has no array '{name}'; set it, or name another one in Actuator(...)"
         )
         if hasattr(type(source), name):  # a property that failed inside
             try:
@@ -289,7 +289,7 @@ def read_array(source: object, name: str, role: str) -> Any:
 
 
 def read_optional(source: object, name: str) -> Any:
-    """Read array ``name`` from an object or mapping; None where it is absent."""
+    """Read array ``name`` from an object or mapping; None if absent."""
     if type(source) is dict:
         return source.get(name)
     value = getattr(source, name, None)
@@ -299,7 +299,7 @@ def read_optional(source: object, name: str) -> Any:
 
 
 def read_feedforward(source: object, name: str | None, default: str) -> Any:
-    """Read the feedforward. An array of the ``default`` name may be absent; any other must exist, and may be None."""
+    """Read the feedforward. An array with the ``default`` name may be absent; any other must exist, but may be None."""
     if name is None:
         return None
     value = read_optional(source, name)
@@ -310,12 +310,12 @@ def read_feedforward(source: object, name: str | None, default: str) -> Any:
 
 
 def read_custom(source: object, name: str, asking: str | None) -> Any:
-    """Read a custom input; None where it is absent and no component (``asking``) needs it."""
+    """Read a custom input; None if it is absent and no component (``asking``) requires it."""
     value = read_optional(source, name)
     if value is None and asking is not None:
         raise MissingArrayError(
-            f"sim_control ({type(source).__name__}) has no array '{name}', which {asking} takes as an input besides "
-            "targets; set it, one number for each entry of the velocities"
+            f"sim_control ({type(source).__name__}) has no array '{name}', an input of {asking}; set it, with one "
+            "number per entry of the velocities"
         )
     return value
 
@@ -325,7 +325,7 @@ def _name(dtype: type) -> str:
 
 
 def with_slack(values: np.ndarray, device: wp.Device) -> wp.array:
-    """Return a copy on ``device`` with zeros behind its last entry, which a block of lanes may read."""
+    """Return a copy on ``device`` with zeros after its last entry, which a block of lanes may read."""
     padded = np.zeros(len(values) + SLACK, values.dtype)
     padded[: len(values)] = values
     whole = wp.array(padded, device=device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The former name of `actuon.studio`, kept for one version."""
+"""Former name of `actuon.studio`, kept for one version."""
 
 from __future__ import annotations
 

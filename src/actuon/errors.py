@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error tree. Each error is also the built-in error a caller would expect.
+"""Exceptions of Actuon. Each is also the built-in exception that fits.
 
 ::
 
@@ -7,13 +7,13 @@
     ├── ParameterError          ValueError                a parameter outside its range, a bad lookup table
     ├── ArrayError              ValueError                an array of the wrong shape, length or device
     │   └── ArrayTypeError      ValueError, TypeError     not an array, or one of the wrong dtype
-    ├── MissingArrayError       ValueError, AttributeError   the simulation lacks an array that is needed
+    ├── MissingArrayError       ValueError, AttributeError   the simulation lacks a required array
     ├── StateError              ValueError                a missing, foreign or wrongly masked state
-    ├── StructureError          ValueError, TypeError     a component that cannot be run as it is written
-    ├── RobotFileError          ValueError                a robot file that cannot be read, or holds bad values
+    ├── StructureError          ValueError, TypeError     a component or actuator that cannot run
+    ├── RobotFileError          ValueError                a robot file that cannot be read, or has bad values
     ├── LogError                ValueError                a log of a real robot that cannot be read or used
     ├── SimulationError         ValueError                no such robot, a closed simulation, NaN in its state
-    ├── ConvergenceError        ArithmeticError           an implicit step whose speeds were not found
+    ├── ConvergenceError        ArithmeticError           an implicit step that did not converge
     └── MissingExtraError       ImportError               an optional dependency that is not installed
 """
 
@@ -37,9 +37,9 @@ class _Wording:
     """Words of an error that differ between Python and the command line."""
 
     python: str
-    """For people who write Python."""
+    """Words in Python."""
     command: str
-    """For people who use the command line."""
+    """Words on the command line."""
 
 
 class Fix(_Wording):
@@ -47,20 +47,20 @@ class Fix(_Wording):
 
 
 class Option(_Wording):
-    """Name of an argument, and of the option for it, at the start of an error's text."""
+    """Name of an argument, and of its option, at the start of an error's text."""
 
 
 class ActuonError(Exception):
-    """Base of all errors raised on purpose by Actuon.
+    """Base of all errors that Actuon raises.
 
     Args:
-        args: The text.
-        fix: What to do, if Python and the command line do it differently.
-        option: The argument that is wrong, if the command line has an option for it.
+        args: Text of the error.
+        fix: Advice that differs between Python and the command line.
+        option: Wrong argument that is also an option of the command line.
     """
 
     where: tuple[str | Option, ...] = ()
-    """Places that the text begins with, outermost first: a file, a joint, a stage. See `located`."""
+    """Places at the start of the text, outermost first: a file, a joint, a stage."""
     fix: Fix | None = None
 
     def __init__(self, *args: object, fix: Fix | None = None, option: Option | None = None):
@@ -103,37 +103,37 @@ class StateError(ActuonError, ValueError):
 
 
 class StructureError(ActuonError, ValueError, TypeError):
-    """A component is written in a way that cannot be run."""
+    """A component, or the stages of an actuator, cannot run."""
 
 
 class RobotFileError(ActuonError, ValueError):
-    """A robot file cannot be read or written, or holds values that are not allowed."""
+    """A robot file cannot be read or written, or has values that are not allowed."""
 
 
 class LogError(ActuonError, ValueError):
-    """A log of a real robot cannot be read, or does not hold what is needed."""
+    """A log of a real robot cannot be read, or lacks required columns."""
 
 
 class SimulationError(ActuonError, ValueError):
-    """A simulation has no such robot, is closed, or its state is no longer finite."""
+    """A simulation has no such robot, is closed, or its state is not finite."""
 
     joint: str | None = None
-    """Name of the joint that made a simulation diverge, where that is the error."""
+    """Name of the joint that made the simulation diverge; None for other errors."""
 
 
 class ConvergenceError(ActuonError, ArithmeticError):
-    """An implicit step did not converge. It was taken with the best velocities found."""
+    """An implicit step did not converge. The step used the best velocities found."""
 
     def __init__(self, message: str, dofs: Sequence[int], residuals: Sequence[float]):
         super().__init__(message)
         self.dofs = tuple(dofs)
         """Positions of the DOFs in the actuator."""
         self.residuals = tuple(residuals)
-        """How far their speeds are off, by Newton's estimate [rad/s or m/s]."""
+        """Estimated errors of their velocities [rad/s or m/s]."""
 
 
 class MissingExtraError(ActuonError, ImportError):
-    """An optional dependency is needed and not installed."""
+    """A required optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str | None, purpose: str):
         self.package = package
@@ -146,12 +146,12 @@ def require(module: str, extra: str, purpose: str) -> Any:
     """Import a module of an optional dependency.
 
     Args:
-        module: Such as ``"scipy.signal"``.
-        extra: Of this package, that brings it.
-        purpose: What it is needed for.
+        module: Name, such as ``"scipy.signal"``.
+        extra: Extra of Actuon that installs it.
+        purpose: Feature that needs it, for the message.
 
     Raises:
-        MissingExtraError: It is not installed; says what to install.
+        MissingExtraError: It is not installed.
     """
     try:
         return importlib.import_module(module)
@@ -161,12 +161,12 @@ def require(module: str, extra: str, purpose: str) -> Any:
 
 @contextlib.contextmanager
 def located(where: object, kind: type[ActuonError] | None = None) -> Iterator[None]:
-    """Prepend a place to `ActuonError.where` of errors that are raised in the block.
+    """Prepend a place to `ActuonError.where` of errors in the block.
 
     Args:
-        where: The place, such as the path of a file, ``"joint 'knee'"`` or an `Option`.
-        kind: Error that the caller promises. Others but a missing extra are raised as this one, with the original as
-            their cause.
+        where: Place, such as the path of a file, ``"joint 'knee'"`` or an `Option`.
+        kind: Error class that the caller documents. Other errors of Actuon, except a missing extra, are raised as this
+            class.
     """
     try:
         yield
@@ -184,10 +184,10 @@ def refuse_where(bad: ArrayLike, message: str, **values: ArrayLike) -> None:
     """Raise a `ParameterError` if any entry of ``bad`` is true.
 
     Args:
-        bad: Which values are not allowed: one flag, or one per DOF.
-        message: Format of the text. ``{at}`` becomes ``" at index 3"``, or nothing for a single flag; other names
-            become the entry of ``values`` at that index.
-        values: Numbers that the message shows, each one for all or one per DOF.
+        bad: Flag of values that are not allowed: one, or one per DOF.
+        message: Format of the text. ``{at}`` becomes ``" at index 3"``, or empty for a single flag; other names become
+            the entry of ``values`` at that index.
+        values: Numbers for the message, each one for all DOFs or one per DOF.
     """
     flags = np.asarray(bad)
     if not flags.any():
@@ -198,7 +198,7 @@ def refuse_where(bad: ArrayLike, message: str, **values: ArrayLike) -> None:
 
 
 def listed(name: str, known: Iterable[str], what: str) -> str:
-    """Return the end of a message about an unknown ``name``: the known names and the closest match."""
+    """Return the end of a message about an unknown ``name``: known names and the closest match."""
     known = list(known)
     shown = ", ".join(known[:20]) + (f", and {len(known) - 20} more" if len(known) > 20 else "")
     close = [each for each in known if name and each.endswith(f".{name}")]  # "kp" for "controller.kp"
@@ -215,7 +215,7 @@ class _Short(reprlib.Repr):
 
     def repr_array(
         self, x: array.array[Any], level: int
-    ) -> str:  # Warp's arrays are called as the standard library's are
+    ) -> str:  # reprlib selects by class name, which Warp's arrays share with array.array
         return self.repr_instance(x, level)
 
     def repr_int(self, x: int, level: int) -> str:
@@ -229,5 +229,5 @@ _short = _Short()
 
 
 def shown(value: object) -> str:
-    """Return the ``repr`` of ``value`` for a message, shortened where it is long or deep."""
+    """Return the ``repr`` of ``value`` for a message, shortened if it is long or deep."""
     return _short.repr(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuator groups in the vocabulary of Isaac Lab: joints by name pattern, tensors of shape (environments, joints)."""
+"""Actuator groups with the interface of Isaac Lab: joints by name pattern, tensors of shape (environments, joints)."""
 
 from .attach.groups.cfg import (
     ActuatorBaseCfg as ActuatorBaseCfg,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains as actuators of mjlab's entities: on PyTorch tensors, reset and randomised per environment."""
+"""Motor models as actuators of mjlab's entities: on PyTorch tensors, reset and randomised per environment."""
 
 from importlib.util import find_spec as _find_spec
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors by the name that a user gives: a file with actuators, or a motor of the catalogue.
+"""Motors by name: a file with actuators, or a motor of the catalogue.
 
-`Motors`, environments, commands and the page ask here; `robot_source` does so for whole robots.
+`Motors`, environments, commands and the studio use it; for whole robots, see `robot_source`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .robot_files.yaml import ActuatorEntry, load_actuators, match_actuators, ya
 from .typing import PathLike
 
 FILES = (*USD_FORMATS, *MUJOCO_FORMATS, ".mjcf", *YAML_FORMATS)
-"""Endings of files that have motors, or a YAML with motors next to them."""
+"""Endings of files with motors in them, or in a YAML next to them."""
 
 
 def named_motor(name: PathLike) -> CatalogueMotor | None:
-    """Return the motor of the catalogue that a name means; None if it means a file.
+    """Return the motor of the catalogue with this name; None if the name is that of a file.
 
-    A file has one of the endings of `FILES`, is in a folder, or exists.
+    A file has one of the endings of `FILES`, a folder in its path, or exists.
 
     Raises:
-        RobotFileError: It means neither; says what is similar.
+        RobotFileError: It is neither. The message names similar motors.
     """
     path = Path(name)
     if path.suffix.lower() in FILES or len(path.parts) != 1:
@@ -47,10 +47,10 @@ def read_entries(path: Path, allow_torch: bool = False) -> list[ActuatorEntry]:
 
     Args:
         path: The file.
-        allow_torch: Trust ``.pt`` and ``.pt2`` networks that the file names: loading can run code.
+        allow_torch: Load ``.pt`` and ``.pt2`` networks named by the file, which can execute code.
 
     Raises:
-        RobotFileError: It cannot be read, or there is no YAML.
+        RobotFileError: It cannot be read, or has no motors.
     """
     suffix = path.suffix.lower()
     if suffix in USD_FORMATS:
@@ -75,10 +75,10 @@ def configs_of(
     """Return the actuators of joints, by name and in the order of the joints.
 
     Args:
-        path: File that the entries are from, for errors.
-        entries: As `read_entries` returns them.
+        path: File of the entries, for errors.
+        entries: Entries from `read_entries`.
         joints: Names of the joints.
-        partial: They are some of the robot's joints, so that an entry may match none of them.
+        partial: Whether these are only some of the robot's joints, so that an entry may match none of them.
 
     Raises:
         RobotFileError: See `match_actuators`.

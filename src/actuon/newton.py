@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drop-in ``newton.ModelBuilder`` that leaves Actuon's actuators in ``model.actuators``, a drive that runs a chain in
-Newton's own actuators, and names of ``newton.actuators`` for what is ours."""
+"""A drop-in ``newton.ModelBuilder`` with Actuon's actuators in ``model.actuators``, a drive that runs a motor model in
+Newton's own actuators, and Actuon's classes by their names in ``newton.actuators``."""
 
 from .actuator.actuator import Actuator as Actuator
 from .actuator.newton_parts import (

@@ -10,19 +10,19 @@ from re import _compiler, _parser  # type: ignore[attr-defined]  # nothing publi
 from typing import Any
 
 _MOST = 10**7
-"""Ways to match a name that are tried at most: less than a second of `re`."""
+"""Largest number of ways to match a name: less than a second of `re`."""
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 _ONE_CHARACTER = ("LITERAL", "NOT_LITERAL", "IN", "ANY")
 
 
 def compile_pattern(pattern: str, names: Iterable[str] = ()) -> re.Pattern[str]:
-    """Compile a regular expression that is matched with names.
+    """Compile a regular expression for names.
 
-    `re` tries all ways to match, which can take for ever, in any thread: ``(a+)+b`` has 2ⁿ for a name of n characters.
+    `re` tries all ways to match, which can take practically for ever: ``(a+)+b`` has 2ⁿ for a name of n characters.
 
     Args:
         pattern: The expression.
-        names: What it is to match.
+        names: Names to match.
 
     Raises:
         re.error: It is not valid, or has too many ways to match one of the names.
@@ -41,7 +41,7 @@ def compile_pattern(pattern: str, names: Iterable[str] = ()) -> re.Pattern[str]:
 
 
 def _ways(parsed: Any, length: int) -> int:
-    """Return an upper bound of the ways in which a part of an expression can match within any ``length`` characters."""
+    """Return an upper bound of the number of ways in which a part of an expression can match ``length`` characters."""
     ways = 1
     for operation, value in parsed:
         if str(operation) in _REPEATS:
@@ -58,9 +58,9 @@ def _ways(parsed: Any, length: int) -> int:
 
 
 class _Attempts:
-    """Counter of the ways in which an expression can be tried on a name.
+    """Counter of the ways to match a name with an expression.
 
-    A state of matching is a position in the name; how often each is reached is summed up operation by operation.
+    A state of matching is a position in the name. The number of ways to reach each is summed operation by operation.
     """
 
     def __init__(self, parsed: Any):
@@ -69,12 +69,12 @@ class _Attempts:
         """Expressions for operations that match one character, by the id of the operation in ``parsed``."""
 
     def check(self, name: str) -> None:
-        """Refuse a name with too many ways."""
+        """Raise if a name has too many ways to match."""
         self._name, self._left = name, _MOST
         self._after(self._parsed, Counter({0: 1}), 0)
 
     def _after(self, parsed: Any, reached: Counter[int], flags: int) -> Counter[int]:
-        """Return how often each position is reached after a part of the expression, from the counts before it."""
+        """Return the counts of each position after a part of the expression, from those before it."""
         for operation in parsed:
             reached = self._after_one(operation, reached, flags)
             self._spend(reached, 1)
@@ -84,8 +84,8 @@ class _Attempts:
         self._left -= reached.total() * times
         if self._left < 0:
             raise re.error(
-                f"could take for ever to match '{self._name}': it has repetitions inside repetitions, as (a+)+ has, "
-                "or too many in a row; use fewer"
+                f"would take too long to match '{self._name}': it has nested repetitions such as (a+)+, or too many "
+                "in a row; use fewer"
             )
 
     def _after_one(self, operation: tuple[object, Any], reached: Counter[int], flags: int) -> Counter[int]:

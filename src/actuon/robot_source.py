@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots and motors by the name that a user gives: a robot's file, an actuon.yaml, or a motor of the catalogue.
+"""Robots and motors by name: a robot file, an actuon.yaml, or a motor of the catalogue.
 
-`find_source` answers once, for Python, the commands and the page. A `RobotSource` knows the file of the robot, the file
-its motors are from, and the engine that reads it.
+Python, the commands and the studio all use `find_source`. A `RobotSource` knows the file of the robot, the file of its
+motors, and the engine that reads it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ ROOT = Option("root", "--root")
 _ENGINE, _ACTUATORS = Option("engine", "--engine"), Option("actuators", "--actuators")
 _GRAVITY = 9.81
 _LENGTH = 0.25
-"""Of the pendulum that a motor moves [m]."""
+"""Length of the pendulum that a motor moves [m]."""
 _SHARE = 0.3
-"""Of the motor's effort at rest that the pendulum needs to be held out level."""
+"""Share of the motor's effort at rest that holds the pendulum horizontally."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class RobotSource:
     path: Path | None
     """File of the robot; None for a motor, or for a YAML alone."""
     allow_torch: bool = False
-    """Trust ``.pt`` and ``.pt2`` networks that a file names."""
+    """Whether to load ``.pt`` and ``.pt2`` networks named by a file, which can execute code."""
     motor: str = ""
     """Name of a motor in the catalogue; empty for files."""
     actuators: Path | None = None
-    """YAML with the motors, if it was named; it replaces those in or next to the robot's file."""
+    """YAML with the motors, if named; it replaces those in or next to the robot's file."""
     root: str | None = None
     """Path of the robot's root prim, in USD."""
 
@@ -72,7 +72,7 @@ class RobotSource:
 
     @property
     def is_usd(self) -> bool:
-        """Whether the robot's file is a stage of USD."""
+        """Whether the robot's file is a USD stage."""
         return self.path is not None and self.path.suffix.lower() in USD_FORMATS
 
     @property
@@ -81,7 +81,7 @@ class RobotSource:
         return self.actuators or yaml_beside(self.path)
 
     def has_prims(self) -> bool:
-        """Whether the motors are those of prims in the robot's file."""
+        """Return whether the motors are prims in the robot's file."""
         if not self.is_usd or self.actuators is not None:
             return False
         from actuon.robot_files.usd.attributes import ACTUATOR
@@ -91,7 +91,7 @@ class RobotSource:
         return any(prim.GetTypeName() == ACTUATOR for prim in stage.Traverse())
 
     def motors_from(self) -> str:
-        """Say where the motors are from: the first line of a command."""
+        """Return the source of the motors as text, for the first line of a command."""
         if self.motor:
             return f"motor {self.motor} of the catalogue"
         if self.has_prims():
@@ -101,28 +101,28 @@ class RobotSource:
         return f"motors from {self.yaml.name if self.yaml.parent == self.file.parent else self.yaml}"
 
     def with_robot(self) -> RobotSource:
-        """Return the source with the robot's file that a YAML alone is next to.
+        """Return the source with the robot file next to a YAML.
 
         Raises:
-            RobotFileError: There is none, or there are several.
+            RobotFileError: No robot file is next to it, or several are.
         """
         return self if self.path is not None else replace(self, path=robot_file(self.file))
 
     def in_engine(self, engine: str | None = None) -> tuple[str, RobotSource]:
-        """Choose the engine; returns its name, and the source with a robot's file that it reads.
+        """Return the name of the engine, and the source with a robot file that it reads.
 
         Args:
-            engine: Of `ENGINES`. Default: the one that reads the file. For another one, a file of the same name in its
-                format must be next to it.
+            engine: One of `ENGINES`. Default: the one that reads the file. Another one reads a file of the same name
+                next to it, in its format.
 
         Raises:
-            RobotFileError: There is no such engine or file.
+            RobotFileError: The engine is unknown, or the file does not exist.
         """
         if engine is not None and engine not in ENGINES:
             raise RobotFileError(f"got '{engine}'; must be one of {', '.join(ENGINES)}", option=_ENGINE)
         if self.path is None:
             if engine not in (None, "mujoco"):
-                raise RobotFileError(f"'{self.title}' runs in mujoco; got '{engine}'", option=_ENGINE)
+                raise RobotFileError(f"got '{engine}'; must be mujoco for '{self.title}'", option=_ENGINE)
             return "mujoco", self if self.motor else self.with_robot()
         suffix = self.path.suffix.lower()
         engine = engine or next(name for name, formats in ENGINES.items() if suffix in formats)
@@ -131,9 +131,7 @@ class RobotSource:
         for path in candidates:
             if path.is_file():
                 return engine, replace(self, path=path, title=path.name)
-        raise RobotFileError(
-            f"'{self.path}' cannot be read by {engine}, and there is no {candidates[0].name} next to it"
-        )
+        raise RobotFileError(f"{engine} cannot read '{self.path}', and {candidates[0].name} does not exist next to it")
 
     def make(self, num_envs: int = 1, engine: str | None = None) -> Simulation:
         """Simulate the robot, or the motor on a pendulum: in MuJoCo, or in Newton with MuJoCo inside for USD."""
@@ -149,7 +147,7 @@ class RobotSource:
         """Return the actuators of the robot in its engine, by name of the DOF.
 
         Raises:
-            RobotFileError: There are none, or they cannot be read.
+            RobotFileError: The robot has none, or they cannot be read.
         """
         names = articulation.dof_names
         if self.motor:
@@ -169,18 +167,18 @@ class RobotSource:
         return [] if self.yaml is None else load_actuators(self.yaml, self.allow_torch)
 
     def pendulum(self) -> dict[str, float]:
-        """Return what a motor by name moves: ``mass`` [kg] at ``length`` [m]."""
+        """Return ``mass`` [kg] and ``length`` [m] of the pendulum that a motor moves."""
         return {"mass": _mass(_at_rest(self.motor)), "length": _LENGTH}
 
 
 def find_source(
     robot: PathLike, allow_torch: bool = False, actuators: PathLike | None = None, root: str | None = None
 ) -> RobotSource:
-    """Find what was named: a robot's file, an ``actuon.yaml``, or a motor of the catalogue.
+    """Find a robot file, an ``actuon.yaml``, or a motor of the catalogue.
 
     Args:
         robot: Path of a file, or name of a motor.
-        allow_torch: Trust ``.pt`` and ``.pt2`` networks that a file names: loading can run code.
+        allow_torch: Load ``.pt`` and ``.pt2`` networks named by a file, which can execute code.
         actuators: YAML with the robot's motors, instead of those in or next to its file.
         root: Path of the robot's root prim, in USD. Default: the file's default prim.
 
@@ -191,15 +189,19 @@ def find_source(
     suffix, motor = path.suffix.lower(), named_motor(robot)
     if motor is not None:
         if actuators is not None:
-            raise RobotFileError(f"'{motor.name}' is a motor; name a robot's file for '{actuators}'", option=_ACTUATORS)
+            raise RobotFileError(
+                f"got '{actuators}' for the motor '{motor.name}'; name a robot file instead of the motor",
+                option=_ACTUATORS,
+            )
         return RobotSource(motor.name, None, allow_torch, motor.name)
     check_readable(path, FORMATS)
     if root is not None and suffix not in USD_FORMATS:
-        raise RobotFileError(f"names a prim in a USD file; '{path}' has none", option=ROOT)
+        raise RobotFileError(f"got a prim of a USD file, but '{path}' is not one", option=ROOT)
     if suffix in YAML_FORMATS:
         if actuators is not None:
             raise RobotFileError(
-                f"'{path}' has the motors already; name a robot's file for '{actuators}'", option=_ACTUATORS
+                f"got '{actuators}' for the motors in '{path}'; name a robot file instead of the latter",
+                option=_ACTUATORS,
             )
         return RobotSource(path.name, None, allow_torch, actuators=path)
     if actuators is not None:
@@ -208,17 +210,17 @@ def find_source(
 
 
 def matched_configs(yaml: Path, joints: Sequence[str], allow_torch: bool = False) -> dict[str, ActuatorConfig]:
-    """Return the actuators that a YAML has for joints, by name of the joint."""
+    """Return the actuators of joints in a YAML, by name of the joint."""
     return configs_of(yaml, load_actuators(yaml, allow_torch), joints)
 
 
 def motor_actuator(name: str) -> ActuatorConfig:
-    """Return a motor of the catalogue behind a PD controller that suits its pendulum."""
+    """Return a motor of the catalogue with a PD controller that suits its pendulum."""
     return actuator_with(find_motor(name).datasheet)
 
 
 def _at_rest(name: str) -> float:
-    """Return the largest effort that a motor gives at rest [N·m]."""
+    """Return the largest effort of a motor at rest [N·m]."""
     return at_rest(find_motor(name).datasheet.actuator(PDControlConfig(0.0, 0.0)), Conditions()) or 1.0
 
 

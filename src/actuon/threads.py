@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads of this process that share work on the CPU: kernels over many DOFs, physics of many environments.
+"""Threads that share work on the CPU: kernels over many DOFs, physics of many environments.
 
-Work of half a millisecond is shared, so that handing it over counts: a queue in each direction takes some 20 µs less
-than a pool of `concurrent.futures`.
+Tasks take about half a millisecond, so overhead matters: a queue in each direction takes some 20 µs less than a pool of
+`concurrent.futures`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def available_threads() -> int:
 
 
 def is_only_thread() -> bool:
-    """Return whether Python runs no other thread than this one and those that wait for tasks here."""
+    """Return whether Python runs no threads except this one and the helpers."""
     return threading.active_count() <= 1 + len(_helpers)
 
 
 def run_together(tasks: Sequence[Callable[[], object]]) -> None:
-    """Run the first of ``tasks`` here and the others in other threads, and return when all are done.
+    """Run the first of ``tasks`` here and the others in helper threads, and return when all are done.
 
-    Only tasks that let go of the interpreter lock gain from it, such as compiled kernels. Where another thread is at it
-    already, all are run here. An interrupt is raised when all are done, not before: they work on arrays of the caller.
+    Only tasks that release the interpreter lock benefit, such as compiled kernels. If another thread uses the helpers,
+    all tasks run here. An interrupt is raised only after all tasks, since they use arrays of the caller.
     """
     if len(tasks) < 2 or sys.is_finalizing() or not _in_use.acquire(blocking=False):
         for task in tasks:
@@ -64,8 +64,7 @@ def run_together(tasks: Sequence[Callable[[], object]]) -> None:
 
 
 def _wait(helpers: Sequence[_Helper]) -> None:
-    """Return when all are done, whatever a signal raises here in the meantime. Then that is raised, or what a task
-    raised."""
+    """Return when all are done, even if a signal raises an exception; then raise that, or the exception of a task."""
     raised = None
     while any(helper.is_busy for helper in helpers):
         try:
@@ -80,7 +79,7 @@ def _wait(helpers: Sequence[_Helper]) -> None:
 
 
 def _wake(count: int) -> list[_Helper]:
-    """Return ``count`` helpers, or fewer where the system gives no more threads."""
+    """Return ``count`` helpers, or fewer if the system allows no more threads."""
     try:
         while len(_helpers) < count:
             _helpers.append(_Helper())
@@ -111,7 +110,7 @@ class _Helper:
                 task()
             except BaseException as error:
                 self._error = error
-            del task  # which would keep its arrays alive until the next
+            del task  # otherwise its arrays stay alive until the next task
             self._finished = number
             self._done.put(None)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of an actuator that PyTorch differentiates: efforts by targets, states, parameters, and by the past.
+"""Differentiable steps for PyTorch: gradients of efforts by targets, states, parameters, and earlier steps.
 
-Each step is recorded on a `wp.Tape` of its own; autograd chains them, through the memory of the actuator too.
+Each step is recorded on a separate `wp.Tape`. Autograd connects them through the actuator's memory.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory of an actuator after a step, for autograd. Returned by `step`, for the next one."""
+    """Memory of an actuator after a step, for autograd. `step` returns it for the next step."""
 
     state: ActuatorState
-    """The actuator's own state after the step. Do not write to it: the backward pass reads it again."""
+    """State of the actuator after the step. Do not write to it: the backward pass reads it again."""
     tensors: tuple[torch.Tensor, ...]
-    """The differentiable values of the state."""
+    """Differentiable values of the state."""
 
 
 def step(
@@ -62,18 +62,18 @@ def step(
         actuator: Built with ``requires_grad=True``.
         sim_state: Object or mapping with tensors of positions and velocities, of any shape.
         sim_control: Object or mapping with tensors of targets and, if any, feedforward.
-        memory: Returned by the previous step. Default: the initial state. Gradients end at a state of
+        memory: Second result of the previous step. Default: the initial state. Gradients end at a state from
             `Actuator.state`.
-        dt: Time step [s]. Needed where a stage works over time.
-        parameters: Tensors to use as parameters, by stage and name, such as ``{"controller.kp": kp}``, or by the
-            position of their stage, ``{"1.kp": kp}``; shape (N,), or one number for all DOFs. In this step alone: the
-            actuator keeps its own.
-        response: Take the effort at the velocities that the step ends with: the ``inverse_inertia`` of
-            `actuon.Response`, or a mapping with that and with ``acceleration`` and ``effort``, of any shape.
+        dt: Time step [s]. Required if a stage uses it.
+        parameters: Tensors that replace parameters in this step, shape (N,), or one number for all DOFs. By name,
+            ``{"kp": kp}``; if several stages have the name, by kind, ``{"controller.kp": kp}``, or by the position of
+            the stage, ``{"1.kp": kp}``.
+        response: ``inverse_inertia`` of `actuon.Response`, for efforts at the velocities after the step, or a mapping
+            with it and with ``acceleration`` and ``effort``, of any shape.
 
     Returns:
-        Efforts [N·m or N], of the shape of the velocities, zero where the actuator has no DOF; and what the next step
-        gets as ``memory``, None of a chain that remembers nothing.
+        Efforts [N·m or N], of the shape of the velocities, zero for DOFs of other actuators; and ``memory`` for the
+        next step, None if the actuator has no memory.
 
     Examples:
         >>> import torch
@@ -104,13 +104,13 @@ def step(
 
 @dataclass(frozen=True)
 class _Call:
-    """Context of a step. Its tensors come in this order: signals, parameters, response, memory."""
+    """Context of a step. Its tensors are in this order: signals, parameters, response, memory."""
 
     actuator: Actuator
     signals: tuple[str, ...]
     """Names of their arrays."""
     parameters: tuple[wp.array, ...]
-    """The actuator's arrays of parameters that are replaced."""
+    """Arrays of the actuator's parameters that are replaced."""
     response: tuple[str, ...]
     """Names of the response's arrays; empty for an explicit step."""
     before: Memory | None
@@ -131,7 +131,7 @@ class _Step(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        """Run the step again on a tape, with the same inputs."""
+        """Run the step again on a tape, with equal inputs."""
         call: _Call = ctx.call
         tape = wp.Tape()
         with _in_use(call, ctx.saved_tensors):
@@ -153,7 +153,7 @@ class _Step(torch.autograd.Function):
 
 @contextlib.contextmanager
 def _in_use(call: _Call, tensors: tuple[torch.Tensor, ...]) -> Iterator[None]:
-    """Give the actuator the parameters of a step within the block."""
+    """Set the actuator's parameters to those of a step within the block."""
     own = [wp.clone(array) for array in call.parameters]
     try:
         for array, tensor in zip(call.parameters, tensors[len(call.signals) :], strict=False):
@@ -188,7 +188,7 @@ def _as_warp(tensor: torch.Tensor, requires_grad: bool = False) -> wp.array:
 
 
 def _answers(actuator: Actuator, response: torch.Tensor | Mapping[str, torch.Tensor] | None) -> dict[str, torch.Tensor]:
-    """Return the response's tensors by name, in the shapes that `Response` takes."""
+    """Return the response's tensors by name, in the shapes of `Response`."""
     if response is None:
         return {}
     named = response if isinstance(response, Mapping) else {"inverse_inertia": response}
@@ -197,9 +197,9 @@ def _answers(actuator: Actuator, response: torch.Tensor | Mapping[str, torch.Ten
         if name not in allowed:
             raise ParameterError(f"response: no '{name}'; {listed(str(name), allowed, 'names')}")
         if not check_tensor(actuator.device, f"response['{name}']", value).ndim:
-            raise ArrayError(f"response['{name}']: got one number; must have one per DOF: tensor.expand(n)")
+            raise ArrayError(f"response['{name}']: got one number; must have one per DOF: pass tensor.expand(n)")
     if "inverse_inertia" not in named:
-        raise ParameterError("response: has no 'inverse_inertia'")
+        raise ParameterError(f"response: got {', '.join(map(repr, named)) or 'nothing'}; must have 'inverse_inertia'")
     return {name: value if name == "inverse_inertia" else value.reshape(-1) for name, value in named.items()}
 
 
@@ -210,7 +210,7 @@ def check_tensor(device: wp.Device, where: str, value: object) -> torch.Tensor:
     if value.dtype is not torch.float32:
         raise ArrayTypeError(f"{where}: got dtype {value.dtype}; must be torch.float32: pass tensor.float()")
     if value.layout is not torch.strided:
-        raise ArrayTypeError(f"{where}: got a tensor of layout {value.layout}; must be dense: pass tensor.to_dense()")
+        raise ArrayTypeError(f"{where}: got the layout {value.layout}; must be dense: pass tensor.to_dense()")
     if value.device.type not in ("cpu", "cuda") or wp.device_from_torch(value.device) != device:
         raise ArrayError(f"{where}: got a tensor on '{value.device}'; the actuator runs on '{device}'")
     return value
@@ -226,10 +226,13 @@ def _memory(actuator: Actuator, memory: Memory | ActuatorState | None) -> Memory
         return None
     if isinstance(memory, Memory):
         if memory.state.owner is not actuator:
-            raise StateError("memory: is that of another actuator; give what this actuator's last step gave")
+            raise StateError("memory: got that of another actuator; pass that of this actuator's last step")
         return memory
     if memory is not None and not isinstance(memory, ActuatorState):
-        raise StateError(f"memory: got {type(memory).__name__}; must be what the step before gave, or a state")
+        raise StateError(
+            f"memory: got {type(memory).__name__}; must be the second result of the last step, or a state from "
+            "actuator.state()"
+        )
     state: ActuatorState | None = actuator.state() if memory is None else copy.deepcopy(memory)
     assert state is not None
     return Memory(state, tuple(wp.to_torch(a, requires_grad=False).clone() for a in _remembered(state)))
@@ -245,7 +248,7 @@ def _signals(actuator: Actuator, sim_state: object, sim_control: object) -> dict
         value = read_optional(source, name)
         role = "sim_state" if source is sim_state and name in list(named)[:2] else "sim_control"
         if value is None and role == "sim_control":
-            continue  # the step says it where it is needed
+            continue  # the step raises if it is required
         found[name] = check_tensor(actuator.device, f"{role}.{name}", value)
     return found
 
@@ -261,7 +264,7 @@ def _chosen(
         array, tensor = _parameter(actuator, name, value)
         for other, (known, _) in found.items():
             if known is array:
-                raise ParameterError(f"parameters: '{other}' and '{name}' are the same; give one of them")
+                raise ParameterError(f"parameters: '{other}' and '{name}' are the same parameter; pass only one")
         found[name] = array, tensor
     return found
 
@@ -273,9 +276,12 @@ def _parameter(actuator: Actuator, name: str, value: torch.Tensor) -> tuple[wp.a
         for path, place in parameter_places(actuator.stages).items()
         if (array := actuator.stages[place.stage].parameters().get(place.name)) is not None and array.requires_grad
     }
-    if name not in offered:
+    named = [path for path in offered if name in (path, path.rpartition(".")[2])]
+    if name not in offered and len({id(offered[path]) for path in named}) > 1:
+        raise ParameterError(f"parameters: several stages have '{name}'; must be one of {', '.join(named)}")
+    if not named:
         raise ParameterError(f"parameters: no '{name}'; {listed(str(name), offered, 'parameters')}")
-    array = offered[name]
+    array = offered[name if name in offered else named[0]]
     check_tensor(actuator.device, f"parameters['{name}']", value)
     try:
         return array, value.expand(array.shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of arguments, for annotations."""
+"""Types for annotations of arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import warp as wp
 
 
 class DLPackArray(Protocol):
-    """An array that other frameworks can use where it lies, such as a PyTorch tensor."""
+    """An array that other frameworks can share, such as a PyTorch tensor."""
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the array as a DLPack capsule."""
@@ -26,10 +26,10 @@ ArrayLike: TypeAlias = Array | npt.ArrayLike
 IndexLike: TypeAlias = Sequence[SupportsIndex] | Array
 """Whole numbers: a list or range, or an array of any framework."""
 IdsLike: TypeAlias = SupportsIndex | IndexLike | slice | None
-"""Which robots, DOFs or environments: whole numbers, a slice, or a mask of booleans. None means all."""
+"""Indices of robots, DOFs or environments: whole numbers, a slice, or a mask of booleans. None means all."""
 DeviceLike: TypeAlias = wp.Device | str | None
 """A Warp device or its name, such as ``"cuda:0"``. None means Warp's current device."""
 PathLike: TypeAlias = str | os.PathLike[str]
-"""The path of a file."""
+"""Path of a file."""
 Tensor: TypeAlias = Any
-"""An array that groups return: a PyTorch tensor where PyTorch is loaded, a NumPy array otherwise."""
+"""An array that groups return: a PyTorch tensor if PyTorch is imported, otherwise a NumPy array."""

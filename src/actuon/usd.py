@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuators in the robot's USD file, with the shared Newton schema. Importing this loads `pxr`."""
+"""Actuators in a robot's USD file, with the schemas of Newton. Importing this module loads `pxr`."""
 
 from .robot_files.usd.author import add_actuator as add_actuator, author_actuators as author_actuators
 from .robot_files.usd.read import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warp's messages, and the switch that turns them off."""
+"""Warp's messages, and the function that turns them off."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ _NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
 
 
 def quiet() -> None:
-    """Keep Warp from printing its greeting, a line for each kernel that it loads, and that there is no CUDA driver.
+    """Suppress Warp's start-up message, its line for each kernel, and the message that no CUDA driver exists.
 
-    Its warnings and errors are still printed. To be called after the import, before anything else: it starts Warp. What
-    Warp does is the same.
+    Warnings and errors are still printed. Call it after the import, before anything else: it initialises Warp.
     """
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
     with without_missing_driver():
@@ -27,10 +26,10 @@ def quiet() -> None:
 
 @contextlib.contextmanager
 def without_missing_driver() -> Iterator[None]:
-    """Hold back what native code writes to the standard error, and print it afterwards, without that line."""
+    """Filter the message about the CUDA driver from the standard error of the block."""
     try:
         terminal = os.dup(2)
-    except OSError:  # there is no standard error
+    except OSError:  # no standard error
         yield
         return
     _flush()

@@ -77,7 +77,7 @@ def refused(match, kind=ValueError):
             lambda: actuon.ClampingPositionBased(range(4097), [1.0] * 4097),
             "got 4097 numbers; .* at most 4096",
         ),
-        (lambda: actuon.PDControlConfig(kp=[1.0, 2.0], kd=0.0), "a config holds one number"),
+        (lambda: actuon.PDControlConfig(kp=[1.0, 2.0], kd=0.0), "must be one number in a config"),
         (
             lambda: actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), control_computed_output_attr="joint_f"),
             "joint_f",

@@ -118,13 +118,13 @@ def test_the_same_efforts_as_the_plain_step(rng):
         np.testing.assert_allclose(effort.detach(), given["joint_f"], rtol=1e-5, atol=1e-6)
 
 
-def test_parameters_that_change_between_steps_are_those_of_each_step(rng):
+@pytest.mark.parametrize("name", ["kp", "controller.kp"])
+def test_parameters_that_change_between_steps_are_those_of_each_step(name, rng):
     actuator = actuon.Actuator(range(N), actuon.ControllerPD(1.0, 0.0), requires_grad=True)
     gains = [torch.full((N,), value, requires_grad=True) for value in (10.0, 20.0)]
     sims = [signals(rng) for _ in gains]
     efforts = [
-        actuon.torch.step(actuator, sim, sim, parameters={"controller.kp": kp})[0]
-        for sim, kp in zip(sims, gains, strict=True)
+        actuon.torch.step(actuator, sim, sim, parameters={name: kp})[0] for sim, kp in zip(sims, gains, strict=True)
     ]
     sum(effort.sum() for effort in efforts).backward()
     for sim, kp in zip(sims, gains, strict=True):
@@ -199,8 +199,12 @@ def test_bad_input(rng):
         actuon.torch.step(actuator, sim, {}, dt=DT)
     with pytest.raises(actuon.ParameterError, match=r"no 'controller\.kq'.*Did you mean 'controller\.kp'"):
         actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"controller.kq": torch.zeros(N)})
-    with pytest.raises(actuon.ParameterError, match=r"no 'kp'; parameters: .*Did you mean 'controller\.kp'"):
-        actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"kp": torch.zeros(N)})
+    with pytest.raises(actuon.ParameterError, match=r"no 'stiffness'; parameters: .*controller\.kp"):
+        actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"stiffness": torch.zeros(N)})
+    twice = [actuon.EffectFriction(dynamic=0.1, viscous=0.1, inertia=1.0) for _ in range(2)]
+    rubbing = actuon.Actuator(range(N), actuon.ControllerPD(1.0, 0.0), effects=twice, requires_grad=True)
+    with pytest.raises(actuon.ParameterError, match=r"several stages have 'viscous'; must be one of .*2\.viscous"):
+        actuon.torch.step(rubbing, sim, sim, dt=DT, parameters={"viscous": torch.zeros(N)})
     with pytest.raises(actuon.ArrayError, match=r"controller\.kp.*got shape \(3,\)"):
         actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"controller.kp": torch.zeros(3)})
     for parameters, said in (
@@ -208,13 +212,13 @@ def test_bad_input(rng):
         ({3: torch.zeros(N)}, "parameters: no '3'"),
         ({"controller.kp": torch.zeros(N).double()}, r"\['controller.kp'\]: got dtype torch.float64; must be"),
         ({"controller.kp": torch.zeros(N, device="meta")}, r"\['controller.kp'\]: got a tensor on 'meta'"),
-        (dict.fromkeys(same_twice(actuator), torch.zeros(N)), "are the same; give one of them"),
+        (dict.fromkeys(same_twice(actuator), torch.zeros(N)), "are the same parameter; pass only one"),
     ):
         with pytest.raises(actuon.ActuonError, match=said):
             actuon.torch.step(actuator, sim, sim, dt=DT, parameters=parameters)
     for joint_q, said in (
         (torch.zeros(N, device="meta"), "joint_q: got a tensor on 'meta'"),
-        (torch.zeros(N).to_sparse(), "joint_q: got a tensor of layout torch.sparse_coo; must be dense"),
+        (torch.zeros(N).to_sparse(), "joint_q: got the layout torch.sparse_coo; must be dense"),
     ):
         with pytest.raises(actuon.ArrayError, match=said):
             actuon.torch.step(actuator, sim | {"joint_q": joint_q}, sim, dt=DT)
@@ -228,7 +232,7 @@ def test_bad_input(rng):
         actuon.torch.step("knee", sim, sim, dt=DT)
     with pytest.raises(actuon.ParameterError, match=r"response: no 'inertia'; names: inverse_inertia"):
         actuon.torch.step(actuator, sim, sim, dt=DT, response={"inertia": torch.ones(N)})
-    with pytest.raises(actuon.ParameterError, match="response: has no 'inverse_inertia'"):
+    with pytest.raises(actuon.ParameterError, match="response: got .*; must have 'inverse_inertia'"):
         actuon.torch.step(actuator, sim, sim, dt=DT, response={"effort": torch.ones(N)})
     with pytest.raises(actuon.ArrayTypeError, match=r"response\['inverse_inertia'\]: got dtype torch\.float64"):
         actuon.torch.step(actuator, sim, sim, dt=DT, response=torch.ones(N).double())

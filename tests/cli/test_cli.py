@@ -109,7 +109,7 @@ def test_author_keeps_references_and_finds_them_from_another_folder(tmp_path):
         (("export", "bare.usda", "-o", "x.yaml"), "has no actuators"),
         (("export", "robot.usda", "-o", "nowhere/x.yaml"), "cannot be written"),
         (("author", "robot.usda", "none.yaml", "-o", "x.usda"), "'none.yaml' does not exist"),
-        (("inspect", "motors.yaml", "--root", "/Robot"), "--root: names a prim in a USD file"),
+        (("inspect", "motors.yaml", "--root", "/Robot"), "--root: got a prim of a USD file"),
         (("author", "robot.usda", "half.yaml", "-o", "x.usda"), "half.yaml"),
         (("author", "half.usda", "motors.yaml", "-o", "x.usda"), "cannot be read"),
         (("author", "robot.usda", "motors.yaml", "-o", "x.txt"), "format '.txt'"),
@@ -330,10 +330,11 @@ def test_the_studio_compares_files_of_motors(arm, tmp_path, monkeypatch):
 
 def test_files_of_motors_that_cannot_be_used(arm, complaint):
     assert "'none.yaml' does not exist" in complaint("check", "arm.xml", "--actuators", "none.yaml")
-    assert "--actuators: 'ak80-9' is a motor" in complaint("plot", "ak80-9", "--actuators", "weak.yaml")
-    assert "--actuators: 'weak.yaml' has the motors already" in complaint(
-        "run", "weak.yaml", "--actuators", "arm.actuon.yaml"
+    assert "--actuators: got 'weak.yaml' for the motor 'ak80-9'" in complaint(
+        "plot", "ak80-9", "--actuators", "weak.yaml"
     )
+    text = complaint("run", "weak.yaml", "--actuators", "arm.actuon.yaml")
+    assert "--actuators: got 'arm.actuon.yaml' for the motors in 'weak.yaml'" in text
     both = ("--actuators", "weak.yaml", "--actuators", "none.yaml")
     assert "'none.yaml' does not exist" in complaint("studio", "arm.xml", *both)
 

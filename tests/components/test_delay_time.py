@@ -166,7 +166,7 @@ def test_what_there_is_no_memory_for_is_refused_when_it_is_written(kind):
     room.delay, room.dropout = 0.002, 0.0
     room.delay, room.jitter, room.dropout = 0.03, 0.02, 0.9
     room.shortest_dt = 0.002
-    with pytest.raises(actuon.StateError, match="room for steps of 0.002 s"):
+    with pytest.raises(actuon.StateError, match="must be a finite number ≥ 0.002"):
         run(roomy, [0.0], 0.001)
 
 

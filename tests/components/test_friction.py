@@ -283,7 +283,7 @@ def test_in_an_engine_the_effort_is_handed_on():
     ("values", "message"),
     [
         ({"dynamic": 1.0, "static": 0.9}, "static is below dynamic; must be at least dynamic"),
-        ({"dynamic": 1.0, "static": 1.5}, "stribeck_velocity is 0; friction that is higher at rest falls over some"),
+        ({"dynamic": 1.0, "static": 1.5}, "stribeck_velocity is 0; must be > 0"),
         ({"load_motor_quadratic": 0.1}, "stribeck_velocity is 0"),
         ({"dynamic": -0.1}, "dynamic: got -0.1; must be finite and ≥ 0"),
         ({"viscous": float("nan")}, "viscous: got nan"),

@@ -301,7 +301,10 @@ REFUSED = [
         "derating_start is 130 and derating_end 120; derating_",
     ),
     (lambda: actuon.ClampingHeat(**HEAT, trip_temperature=[130.0, 90.0]), "derating_end is 120 .*90 at index 1"),
-    (lambda: actuon.ClampingHeat(**HEAT, ambient=200.0), "ambient is 200 and derating_start 100; ambient must not be"),
+    (
+        lambda: actuon.ClampingHeat(**HEAT, ambient=200.0),
+        "ambient is 200 and derating_start 100; ambient must",
+    ),
     (lambda: actuon.ClampingHeat(**HEAT, derated_effort=101.0), "derated_effort is 101 and max_effort 100"),
     (lambda: actuon.ClampingVoltage(0.0, 1.0), "torque_constant: got 0.0; must be finite and ≥ 1e-06"),
     (lambda: actuon.ClampingVoltage(0.1, -1.0), "resistance: got -1.0; must be finite and ≥ 1e-06"),

@@ -180,7 +180,7 @@ def test_another_rate_that_is_not_refused_is_warned_of_once(fused, tmp_path):
     sim = {name: wp.array(array) for name, array in signals(N, 1)[0].items()} | {"joint_f": wp.zeros(N)}
     actuator.step(sim, sim, state, state, dt=0.005)
     actuator.step(sim, sim, state, state)
-    with pytest.warns(UserWarning, match=r"net.safetensors.*dt = 0.01 s.*sample_dt = 0.005 s; .*step at that rate"):
+    with pytest.warns(UserWarning, match=r"net.safetensors.*dt = 0.01 s.*sample_dt = 0.005 s; .*step at that dt"):
         actuator.step(sim, sim, state, state, dt=0.01)
     for dt in (0.01, 0.02):
         actuator.step(sim, sim, state, state, dt=dt)
@@ -311,7 +311,7 @@ def test_builder_groups_joints_by_file(tmp_path):
     [
         (
             {"input_idx": [0, 1]},
-            "6 inputs, but position_error, velocity at steps .* make 4; a network has one input for each",
+            "6 inputs, but position_error, velocity at steps .* make 4; must be one input for each",
         ),
         ({"input_idx": [0, -1, 2]}, "input_idx"),
         ({"input_order": "pos"}, "input_order: got 'pos'; must be one of pos_vel, vel_pos"),
@@ -359,7 +359,7 @@ def test_a_network_without_a_path(path):
 
 @pytest.mark.parametrize("name", ["pos_scale", "vel_scale", "effort_scale"])
 def test_a_config_refuses_a_scale_of_zero_before_its_file_is_read(name, tmp_path):
-    with pytest.raises(actuon.ParameterError, match=f"NeuralControlConfig.{name}: got 0.0; must be a number other"):
+    with pytest.raises(actuon.ParameterError, match=f"NeuralControlConfig.{name}: got 0.0; must be a number"):
         actuon.NeuralControlConfig("net.onnx", **{name: 0.0})
     path = tmp_path / "motors.yaml"
     controller = f"{{type: neural, model_path: net.onnx, {name}: 0}}"

@@ -309,5 +309,5 @@ def test_actuator_configs_compare_and_show_what_they_hold():
     assert (ACTUATOR.transmission, ACTUATOR.sensors) == (None, ())
     with pytest.raises(actuon.StructureError, match=r"effects\[0\]: got DelayConfig; must be an Effect"):
         actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 0.0), effects=[actuon.DelayConfig(1)])
-    with pytest.raises(actuon.StructureError, match="either one list, or arguments by kind"):
+    with pytest.raises(actuon.StructureError, match="pass one or the other"):
         actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 0.0), stages=ACTUATOR.stages)

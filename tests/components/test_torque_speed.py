@@ -131,7 +131,7 @@ def test_what_is_not_a_curve_is_refused_with_the_rule():
         Config.symmetric(7)
     with pytest.raises(actuon.ParameterError, match="braking: got nan"):
         Config.symmetric([(0.0, 1.0)], [(0.0, math.nan)])
-    with pytest.raises(actuon.ParameterError, match="needs points, or speeds and efforts"):
+    with pytest.raises(actuon.ParameterError, match="pass either points, or speeds and efforts"):
         actuon.ClampingTorqueSpeed()
     with pytest.raises(actuon.ParameterError, match="got 2 speeds and 3 efforts"):
         actuon.ClampingTorqueSpeed(speeds=[0.0, 1.0], efforts=[0.0, 1.0, 2.0])

@@ -93,7 +93,7 @@ def test_a_class_without_config_gets_what_is_authored():
     parsed = actuon.parse_actuator_prim(prim)
     assert parsed.component_specs == [(ClampingPlain, {"factor": 0.5})]
     assert isinstance(actuon.Actuator([0], stages=parsed.config.stages).clamping[0], ClampingPlain)
-    with pytest.raises(ValueError, match="ClampingPlain: no robot file can carry it; give it a config"):
+    with pytest.raises(ValueError, match="ClampingPlain: robot files cannot contain it; define a config for it"):
         add(stage, parsed.config, name="copy")
 
 

@@ -716,7 +716,7 @@ settings: {mass: 0.5, motor: big}
             ),
             ({"columns": {"a": {"quantity": "position", "unit": "count/0"}}}, "position has no unit 'count/0'"),
             ({"columns": {"a": {"quantity": "position", "sign": 2}}}, "sign: got 2; must be 1 or -1"),
-            ({"columns": {"a": {"quantity": "position", "scale": 0}}}, "scale: got 0; must be another number"),
+            ({"columns": {"a": {"quantity": "position", "scale": 0}}}, "scale: got 0; must not be 0"),
             ({"columns": {"a": {"quantity": "position", "offset": "x"}}}, "offset: got 'x'; must be a finite number"),
             ({"columns": {"a{joint}": {"quantity": "position", "joint": "b"}}}, "says the joint twice"),
             ({"columns": {"b": "position"}}, "has no column 'b'; columns: time, cmd_knee, pos_knee"),

@@ -429,7 +429,7 @@ def test_weights_of_64_bits_that_32_bits_do_not_hold(suffix, tmp_path):
             actuon.save_network(module, path)
     script = torch.jit.script(module)
     torch.jit.save(script, str(tmp_path / "other.pt"))
-    with pytest.raises(actuon.ParameterError, match=r"other\.pt.*dense.2.weight reaches"):
+    with pytest.raises(actuon.ParameterError, match=r"other\.pt.*dense.2.weight has the magnitude"):
         actuon.ControllerNeuralMLP(tmp_path / "other.pt")
 
 
@@ -454,7 +454,7 @@ def test_recurrent_biases_whose_sum_overflows(tmp_path):
     module = LSTM(hidden=1)
     with torch.no_grad():
         module.rnn.bias_ih_l0[0] = module.rnn.bias_hh_l0[0] = 3e38
-    with pytest.raises(actuon.ParameterError, match=r"recurrent.0.bias_ih \+ bias_hh reaches 6e\+38"):
+    with pytest.raises(actuon.ParameterError, match=r"recurrent.0.bias_ih \+ bias_hh has the magnitude 6e\+38"):
         actuon.save_network(module.eval(), tmp_path / "net.safetensors")
 
 
@@ -469,7 +469,7 @@ def test_paths_that_cannot_be_written(suffix, tmp_path):
         (tmp_path / "file" / f"net{suffix}", "the folder .*file' does not exist"),
         (
             tmp_path / f"{'n' * 300}{suffix}",
-            "cannot be written: File name too long; name a file in a folder that exists",
+            "cannot be written: File name too long; name a file in a",
         ),
         (f"{tmp_path}/n\0{suffix}", "cannot be written"),
     ):

@@ -222,7 +222,7 @@ KP = "actuators: {k: {joints: k, controller: {type: pd, kd: 1, kp: %s}}}"
     [
         (
             laughs("[x]", "[%s]", "actuators: *a8"),
-            r"actuon.yaml:\d: the file means more than 50000 values",
+            r"actuon.yaml:\d: the file has more than 50000 values",
         ),
         (laughs("[x]", "[%s]", KP % "*a8"), "more than 50000 values"),
         (laughs("{k: 1}", "{<<: [%s]}", "actuators: *a8"), "more than 50000 values"),
@@ -240,8 +240,8 @@ KP = "actuators: {k: {joints: k, controller: {type: pd, kd: 1, kp: %s}}}"
         (KP.replace("joints: k", "joints: 0x" + "f" * 4000) % 1, "joints: got a whole number of"),
         (KP % ("x" * 2_000_000), "is too large; must have at most 1048576 bytes"),
         ("# " + "x" * 2_000_000, "is too large; must have at most 1048576 bytes"),
-        (KP % '"\\ud800"', "holds half a character"),
-        (KP.replace("{k:", '{"\\udfff":') % 1, "holds half a character"),
+        (KP % '"\\ud800"', "has an unpaired surrogate"),
+        (KP.replace("{k:", '{"\\udfff":') % 1, "has an unpaired surrogate"),
         (KP % "*nothing", "is not a valid YAML file: found undefined alias"),
         (KP % "!!python/object/apply:os.getcwd []", "is not a valid YAML file"),
         ("a: 1\na: 2", "is not a valid YAML file: found duplicate key"),

@@ -396,12 +396,6 @@ class Actuator:
 
         Raises:
             StateError: The file cannot be read, or belongs to another chain. The message names the difference.
-
-        Examples:
-            >>> delay = actuon.Delay(delay_steps=1, max_delay=1)
-            >>> actuator = actuon.Actuator([0], actuon.ControllerPD(kp=40.0, kd=1.0), delay)
-            >>> actuator.state().save("motor.npz")
-            >>> state = actuator.load_state("motor.npz")
         """
         state = self.state()
         if state is None:
@@ -471,11 +465,6 @@ class Actuator:
 
         Raises:
             StructureError: The effort has no derivatives, which implicit steps require.
-
-        Examples:
-            >>> actuator = actuon.Actuator([0], actuon.ControllerPD(kp=100.0, kd=10.0))
-            >>> actuator.set_effort_mode_implicit(np.array([1.0 / 8e-4]))
-            >>> actuator.set_effort_mode_explicit()
         """
         if options is not None:
             raise ParameterError(

@@ -135,11 +135,6 @@ class ActuatorBuilder:
             target_pos_index: Index of the target position. Default: ``pos_index``.
             effort_index: Index of the output. Default: ``index``.
             controller_kwargs: Scalar parameters of the controller. Default: those of files.
-
-        Examples:
-            >>> builder = actuon.ActuatorBuilder()
-            >>> limit = (actuon.ClampingMaxEffort, {"max_effort": 25.0})
-            >>> builder.add_actuator(actuon.ControllerPD, 0, clamping=[limit], kp=40.0, kd=1.0)
         """
         config = config_of_classes(_place(index), controller_class, clamping, delay_steps, controller_kwargs)
         places = {"pos_index": pos_index, "target_pos_index": target_pos_index, "effort_index": effort_index}
@@ -152,13 +147,6 @@ class ActuatorBuilder:
             count: Number of robots, the first included.
             dof_stride: DOFs from one robot to the next.
             coord_stride: Coordinates from one robot to the next. Default: ``dof_stride``.
-
-        Examples:
-            >>> builder = actuon.ActuatorBuilder()
-            >>> builder.add(actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0)), index=6)
-            >>> builder.replicate(3, dof_stride=18)
-            >>> builder.finalize()[0].indices.numpy()
-            array([ 6, 24, 42], dtype=uint32)
         """
         count = _whole_number("replicate", "count", count)
         dof_stride = _whole_number("replicate", "dof_stride", dof_stride)

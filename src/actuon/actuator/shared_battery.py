@@ -89,17 +89,6 @@ class SharedBattery:
 
         Args:
             states: States after the step, one for each actuator.
-
-        Examples:
-            >>> motor = actuon.VoltageClampingConfig(torque_constant=0.1, resistance=0.2)
-            >>> battery = actuon.BatteryClampingConfig(25.2, inner_resistance=0.05)
-            >>> pd = actuon.PDControlConfig(kp=40.0, kd=1.0)
-            >>> legs = actuon.Actuator(range(12), pd, clamping=[battery, motor])
-            >>> shared, state = actuon.SharedBattery([legs]), legs.state()
-            >>> names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
-            >>> sim = {name: np.zeros(12, np.float32) for name in names}
-            >>> legs.step(sim, sim, state, state, dt=0.005)
-            >>> shared.share(state)
         """
         if len(states) != len(self._actuators):
             raise StateError(

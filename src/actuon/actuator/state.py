@@ -40,14 +40,6 @@ class ActuatorState:
         owner: Actuator of the state.
         memory: Memory of stages with laws.
         stages: State of each stage, in order; None for stages without memory.
-
-    Examples:
-        >>> delay = actuon.Delay(delay_steps=1, max_delay=1)
-        >>> actuator = actuon.Actuator([0, 1], actuon.ControllerPD(kp=40.0, kd=1.0), delay)
-        >>> state, before = actuator.state(), actuator.state()
-        >>> before.assign(state)  # keep a copy
-        >>> state.reset(np.array([True, False]))  # DOF 0 starts again
-        >>> state.save("motor.npz")
     """
 
     def __init__(self, owner: Actuator, memory: Memory, stages: tuple[Any, ...]):

@@ -109,7 +109,6 @@ class Delay(Lag, Component):
             self.requires_grad = requires_grad
 
     def stage(self) -> Stage:
-        """Return the description of the delay for a kernel."""
         return Stage(
             self.label(),
             params=("delay_steps",),
@@ -119,15 +118,12 @@ class Delay(Lag, Component):
         )
 
     def is_fused(self) -> bool:
-        """Return True: a delay runs inside the actuator's kernel."""
         return True
 
     def is_stateful(self) -> bool:
-        """Return True: a delay has memory."""
         return True
 
     def words(self) -> tuple[Word, ...]:
-        """Return the states per DOF: a ring of commands."""
         return ring_words(self.buf_depth, len(COMMANDS))
 
     def get_delayed_targets(

@@ -155,7 +155,6 @@ class DelayTime(TimeLag, Component):
     """Number of steps in the buffer of states, from the first `finalize` on; 0 before."""
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
-        """Copy the parameters to ``device``. Called by `Actuator`."""
         super().finalize(device, num_actuators)
         longest, shortest, lost = self._room_needed(self._values)
         steps = longest / shortest
@@ -228,7 +227,6 @@ class DelayTime(TimeLag, Component):
         return float(dt)
 
     def stage(self) -> Stage:
-        """Return the description of the delay for a kernel."""
         whole = ("seed", "stream")
         return Stage(
             self.label(),
@@ -241,21 +239,17 @@ class DelayTime(TimeLag, Component):
         )
 
     def is_fused(self) -> bool:
-        """Return True: a delay runs inside the actuator's kernel."""
         return True
 
     def is_stateful(self) -> bool:
-        """Return True: a delay has memory."""
         return True
 
     def uses_dt(self) -> bool:
-        """Return True: a delay in seconds needs the time step."""
         return True
 
     State = _TimedRing
 
     def words(self) -> tuple[Word, ...]:
-        """Return the states per DOF: a ring, and counts for the random numbers."""
         counts = [Word(name, "ints") for name in ("count", "lost")]
         counts += [Word("episode", "ints", first=NEXT), Word("alike", "ints", first=int(_ALL_ALIKE))]
         return (*ring_words(self._depth, len(self._signals) + 1), *counts, Word("oldest"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configs: the values of a component as a person or a file writes them."""
+"""Configs: scalar values of a component, as people and files write them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .parameters import Field, Parameters, with_arguments
 
 
 class _Frozen:
-    """Base of configs: refuses to be changed, so that classes may be decorated with ``@dataclass(frozen=True)``."""
+    """Base of configs: immutable, so that subclasses may be decorated with ``@dataclass(frozen=True)``."""
 
     def __setattr__(self, name: str, value: object) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
@@ -25,19 +25,16 @@ class _Frozen:
 
 def _as_frozen_dataclass(cls: type) -> None:
     dataclass(frozen=True)(cls)
-    del cls.__setattr__, cls.__delattr__  # dataclass refuses a class that has them when it is decorated again
+    del cls.__setattr__, cls.__delattr__  # dataclass raises for a class that has them when it is decorated again
 
 
 class Config(Parameters, _Frozen):
-    """Base of the scalar configs: plain values that a person or a file writes. Touches no device.
-
-    Subclasses are frozen dataclasses without being decorated.
-    """
+    """Base of configs: plain scalar values, independent of any device. Subclasses are frozen dataclasses."""
 
     component: ClassVar[Any] = None
-    """The component class that runs this config; set when that class is defined."""
+    """Component class of this config; set when that class is defined."""
     schema: ClassVar[str | None] = None
-    """The USD API schema that carries it in a robot file."""
+    """USD API schema of this config in robot files."""
     _undeclared: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -76,33 +73,35 @@ class Config(Parameters, _Frozen):
         self._values[declared.name] = value
 
     def arguments(self) -> dict[str, Any]:
-        """Return the parameters by name, without those that are None."""
+        """Return the parameters by name, without unset ones."""
         values = {name: getattr(self, name) for name in self.declared()}
         return {name: value for name, value in values.items() if value is not None}
 
     def from_files(self) -> dict[str, Any]:
-        """Return open parameters by name, from files that the config names. Override where there are such files."""
+        """Return values of unset parameters from files that the config names. Override it for such configs."""
         return {}
 
     def at_place(self, place: int, places: int) -> Config:
         """Return the config for the joints of one name or regular expression of a YAML entry.
 
-        Override it where the order of them says something.
+        Override it if their order matters.
 
         Args:
-            place: Which of them, from 0 on.
-            places: How many there are.
+            place: Position of the name in the entry, from 0.
+            places: Number of names in the entry.
         """
         return self
 
     def component_class(self) -> Any:
-        """Return the class that runs this config. Override where it depends on the values."""
+        """Return the component class of this config. Override it if that depends on the values."""
         if self.component is None:
-            raise StructureError(f"{type(self).__name__}: no component class declares 'config = {type(self).__name__}'")
+            raise StructureError(
+                f"{type(self).__name__}: has no component class; define one with config = {type(self).__name__}"
+            )
         return self.component
 
     def build(self) -> Any:
-        """Return the component with these values, broadcast to every DOF of the actuator that takes it."""
+        """Return the component with these values for every DOF of its actuator."""
         return self.component_class().with_values(self.arguments())
 
 

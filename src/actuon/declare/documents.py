@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declarations of YAML documents: what each key may hold.
+"""Declarations of YAML documents: the allowed values of each key.
 
-A `Check` takes the place of a value, for errors, and the value; it returns the value, or raises `ParameterError`.
-Checks of mappings are made of checks of their entries::
+A `Check` is a function of the place of a value, for errors, and the value. It returns the value, or raises
+`ParameterError`. Checks of mappings consist of checks of their entries::
 
     load = entries(mass=number(above=0.0), motor=text())
     load("plant.yaml: load", {"mass": 0.5})
 
-`Config` declares parameters of components, which are single numbers in the precision of kernels; documents hold
-mappings, names and numbers of full precision.
+A `Config` declares parameters of components, single numbers in the precision of kernels. Documents hold mappings, names
+and numbers of full precision.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def number(*, above: float | None = None, nonzero: bool = False) -> Check[float]
     """Declare a finite number.
 
     Args:
-        above: Value that it must exceed.
-        nonzero: Refuse 0.
+        above: Exclusive lower bound.
+        nonzero: Whether 0 is an error.
     """
 
     def check(where: str, value: Any) -> float:
@@ -37,7 +37,7 @@ def number(*, above: float | None = None, nonzero: bool = False) -> Check[float]
         if above is not None and value <= above:
             raise ParameterError(f"{where}: got {shown(value)}; must be greater than {above:g}")
         if nonzero and value == 0:
-            raise ParameterError(f"{where}: got 0; must be another number")
+            raise ParameterError(f"{where}: got 0; must not be 0")
         return float(value)
 
     return check
@@ -58,10 +58,10 @@ def interval() -> Check[tuple[float, float]]:
 
 
 def text(*, empty: bool = False) -> Check[str]:
-    """Declare text. Whole numbers are taken as text, since YAML reads names such as ``1`` as numbers.
+    """Declare text. Whole numbers count as text, since YAML reads names such as ``1`` as numbers.
 
     Args:
-        empty: Allow "".
+        empty: Whether "" is allowed.
     """
 
     def check(where: str, value: Any) -> str:
@@ -84,11 +84,11 @@ def one_of(*values: T) -> Check[T]:
 
 
 def mapping(entry: Check[T], *, keys: Iterable[str] | None = None) -> Check[dict[str, T]]:
-    """Declare a mapping of names to values of one kind. Whole numbers are taken as names.
+    """Declare a mapping of names to values of one kind. Whole numbers count as names.
 
     Args:
-        entry: Of each value.
-        keys: The only names allowed.
+        entry: Check of each value.
+        keys: Allowed names. Default: any.
     """
 
     def check(where: str, value: Any) -> dict[str, T]:
@@ -98,7 +98,7 @@ def mapping(entry: Check[T], *, keys: Iterable[str] | None = None) -> Check[dict
 
 
 def entries(**checks: Check[Any]) -> Check[dict[str, Any]]:
-    """Declare a mapping of known keys, each of its own kind. Keys that are left out, or null, are not in the result."""
+    """Declare a mapping of known keys, each with a separate check. The result omits unset and null keys."""
 
     def check(where: str, value: Any) -> dict[str, Any]:
         named = _named(where, value, checks)
@@ -113,7 +113,7 @@ def _named(where: str, value: Any, keys: Iterable[str] | None) -> dict[str, Any]
     named = {str(key) if type(key) is int else key: each for key, each in value.items()}
     for key in named:
         if not isinstance(key, str):
-            raise ParameterError(f"{where}: got the key {shown(key)}; must be text, so put it in quotes")
+            raise ParameterError(f"{where}: got the key {shown(key)}; must be text: put it in quotes")
         if keys is not None and key not in keys:
             raise ParameterError(f"{where}: unknown key '{key}'; {listed(key, keys, 'keys')}")
     return named

@@ -3,7 +3,7 @@
 
 A class of `Parameters` declares those of one physical effect. A config and a component inherit it: the config holds one
 number of each, the component an array with one value per DOF. Validation, file formats, help texts and parameter tables
-all read this declaration. The same check runs on one scalar and on an array of a hundred thousand of them.
+all use this declaration. Scalars and arrays share the same check.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 V_co = TypeVar("V_co", covariant=True)
 ParameterValue: TypeAlias = npt.ArrayLike | None
-"""Value of a parameter: a number, a list or array of them, a word or a path; None where it is left out."""
+"""Value of a parameter: a number, a list or array of them, a word or a path; None if unset."""
 
 _LARGEST_INTEGER = 2**31 - 1
 _LONGEST_LIST = 4096
@@ -50,7 +50,7 @@ _LONGEST_PATH = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Field(Generic[V_co]):
-    """A declared parameter: a number on a config, an array with one value per DOF on a component."""
+    """A declared parameter: a number on a config, an array with one value per DOF on a component. See `param`."""
 
     unit: str
     doc: str
@@ -58,28 +58,28 @@ class Field(Generic[V_co]):
     maximum: float | None = None
     above: float | None = None
     finite: bool = True
-    """Whether infinity is refused. Limits allow it: it switches them off."""
+    """Whether infinity is an error. Limits allow it: it switches them off."""
     shared: bool = False
-    """Whether the group has one value, handed to the law as it is, instead of one value per DOF."""
+    """Whether all DOFs share one value, which the law gets unchanged, instead of one value per DOF."""
     fallback: Any = None
-    """Default in files and builders that leave the parameter out."""
+    """Default in files and builders."""
     optional: bool = False
-    """Whether a component may leave the array out; its law then sees zero."""
+    """Whether a component may omit the array; its law then gets zero."""
     integer: bool = False
     path: bool = False
-    """Whether it is the path of a file, and not a number."""
+    """Whether it is the path of a file instead of a number."""
     choices: tuple[str, ...] = ()
-    """The words that it may be, where it is a word and not a number."""
+    """Allowed words, if it is a word instead of a number."""
     boolean: bool = False
-    """Whether it is true or false, and not a number."""
+    """Whether it is true or false instead of a number."""
     nullable: bool = False
-    """Whether a config may leave it open, as None, for the component to find out."""
+    """Whether a config may leave it unset, as None, for the component to determine."""
     default: Any = None
-    """Value when a person leaves it out of a config, unless it is required."""
+    """Default in Python, unless it is required."""
     required: bool = True
-    """Whether a person must give it: it has no default."""
+    """Whether it has no default in Python."""
     name: str = dataclasses.field(default="", init=False, compare=False)
-    """The attribute that it is declared as."""
+    """Name of its attribute."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", f"{self.doc} [{self.unit}]")
@@ -101,7 +101,7 @@ class Field(Generic[V_co]):
 
     @property
     def range(self) -> str:
-        """The allowed range in words, unit included."""
+        """Allowed range in words, including the unit."""
         if self.path:
             return "the path of a file"
         if self.choices:
@@ -125,7 +125,7 @@ class Field(Generic[V_co]):
 
     @property
     def value_type(self) -> Any:
-        """The type of its value on a config."""
+        """Type of its value on a config."""
         kind: Any = str if self.path or self.choices else bool if self.boolean else int if self.integer else float
         kind = tuple[kind, ...] if self.shared else kind
         return kind | None if self.nullable else kind
@@ -143,14 +143,14 @@ class Field(Generic[V_co]):
             number_type = int if self.integer else rounded
             return tuple(number_type(number) for number in np.ravel(value)) if np.ndim(value) == 1 else value
         if np.ndim(value) != 0:
-            raise ParameterError(f"{where}: got {np.size(value)} values; a config holds one number")
+            raise ParameterError(f"{where}: got {np.size(value)} values; must be one number in a config")
         return int(value) if self.integer else rounded(value)
 
     def check(self, where: str, values: object) -> None:
         """Raise `ParameterError` for the first of ``values`` that is outside the range.
 
         Args:
-            where: What to call the parameter in the message, e.g. ``"ControllerPD.kp"``.
+            where: Name of the parameter in the message, e.g. ``"ControllerPD.kp"``.
             values: A scalar or an array of any shape.
         """
         if self.path:
@@ -183,7 +183,7 @@ class Field(Generic[V_co]):
 
 
 def _as_numbers(where: str, values: object, integer: bool) -> np.ndarray:
-    """View ``values`` as the precision the kernels use: a double that overflows there is infinite here too."""
+    """Return ``values`` in the precision of kernels: a double that overflows there becomes infinite."""
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, OverflowError) as error:
@@ -198,16 +198,13 @@ def _as_numbers(where: str, values: object, integer: bool) -> np.ndarray:
 
 
 def rounded(value: SupportsFloat) -> float:
-    """Round ``value`` to the precision of kernels and robot files, with as few digits as that takes.
-
-    So 0.1 stays 0.1 on its way through a file of 32-bit numbers.
-    """
+    """Round ``value`` to the 32-bit precision of kernels and robot files, to the shortest decimal: 0.1 stays 0.1."""
     with np.errstate(over="ignore"):
         return float(str(np.float32(value)))
 
 
 def unit_at_joint(unit: str, slides: bool) -> str:
-    """Return a unit declared for revolute joints in the units of a revolute or prismatic joint: N·m/rad or N/m."""
+    """Return the unit of a parameter for a revolute or a sliding joint: N·m/rad or N/m."""
     return unit.replace("N·m", "N").replace("rad", "m") if slides else unit
 
 
@@ -231,20 +228,20 @@ def param(
     """Declare a parameter in a class of `Parameters`, or on a `Config`.
 
     Args:
-        unit: SI unit, e.g. ``"N·m/rad"``; ``"1"`` where there is none.
-        doc: What it is, in one sentence.
-        default: Value when a person leaves it out. Required without one. None leaves it to the component.
-        fallback: Value when a file or a builder leaves it out. Follows ``default`` where that is given.
+        unit: SI unit, e.g. ``"N·m/rad"``; ``"1"`` if dimensionless.
+        doc: Description in one sentence.
+        default: Default in Python. Without one, the parameter is required. None leaves it unset, for the component.
+        fallback: Default in files and builders, if ``default`` is not set.
         minimum: Smallest allowed value.
         maximum: Largest allowed value.
-        above: Value that it must exceed.
-        finite: Refuse infinity.
-        shared: One value for the group, not one per DOF.
-        optional: A component may be built without the array; its law then sees zero.
-        integer: Whole numbers only.
-        path: The path of a file, not a number.
-        choices: One of these words, not a number.
-        boolean: True or false, not a number.
+        above: Exclusive lower bound.
+        finite: Whether infinity is an error.
+        shared: Whether all DOFs share one value.
+        optional: Whether a component may omit the array; its law then gets zero.
+        integer: Whether it is a whole number.
+        path: Whether it is the path of a file.
+        choices: Allowed words, if it is a word.
+        boolean: Whether it is true or false.
     """
     required = default is dataclasses.MISSING
     return Field(
@@ -278,7 +275,7 @@ Table: TypeAlias = Field[tuple[float, ...]]
 
 
 class ParameterOwner:
-    """Base of what has declared parameters: configs and components."""
+    """Base of classes with declared parameters: configs and components."""
 
     _declared: ClassVar[Mapping[str, Field[object]]] = types.MappingProxyType({})
     _values: Any
@@ -305,19 +302,19 @@ class ParameterOwner:
 
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
-        """Check what one parameter alone cannot show. Gets scalars or arrays; override where needed."""
+        """Check the consistency of several parameters, scalars or arrays. Override it if needed."""
 
     @classmethod
     def complete(cls, values: Mapping[str, object], *, fallbacks: bool, where: str = "") -> dict[str, Any]:
-        """Return a value for each parameter: those that are left out, or None, are filled in.
+        """Return a value for each parameter, with defaults for those that are missing or None.
 
         Args:
-            values: What is given, by name.
-            fallbacks: Fill in what files and builders mean that do not mention a parameter; otherwise its default.
-            where: What to call the parameters' owner in a message.
+            values: Values by name.
+            fallbacks: Use the defaults of files and builders instead of those of Python.
+            where: Name of the parameters' owner in a message.
 
         Raises:
-            ParameterError: There is no such parameter, or one that has no default is left out.
+            ParameterError: A name is unknown, or a parameter without default is missing.
         """
         place = f"{where}: " if where else ""
         declared = cls.declared()
@@ -337,19 +334,19 @@ class ParameterOwner:
 
     @classmethod
     def _class_value(cls, declared: Field[object]) -> Any:
-        """Return what reading a parameter on the class gives."""
+        """Return the value of a parameter as an attribute of the class."""
         return declared
 
     @abstractmethod
     def _assign(self, declared: Field[object], value: object) -> None:
-        """Store a value that is assigned to a parameter; configs refuse it."""
+        """Store a value that is assigned to a parameter."""
 
 
 @dataclass_transform(field_specifiers=(param,))
 class Parameters(ParameterOwner):
     """Base of declarations: the parameters of one effect, for its config and its component.
 
-    A type checker knows both from it: their arguments, and what reading a parameter gives.
+    Type checkers infer the arguments and attributes of both from it. See `param`.
     """
 
 
@@ -359,12 +356,12 @@ _LISTS = ("a list of numbers", "a list of at least one number", "a list of at le
 def table_columns(
     where: str, declared: Mapping[str, Field[object]], values: Mapping[str, ParameterValue], fewest: int
 ) -> list[np.ndarray]:
-    """Return the columns of a table as arrays, or refuse what is not lists of equal length.
+    """Return the columns of a table as arrays, or raise if they are not lists of equal length.
 
     Args:
-        where: What to call the table in an error.
-        declared: Its columns, by name.
-        values: Their values.
+        where: Name of the table in an error.
+        declared: Columns by name.
+        values: Values of the columns.
         fewest: Smallest length, at most 2.
     """
     columns = []
@@ -381,7 +378,7 @@ def table_columns(
 
 
 def call_signature(declared: Mapping[str, Field[object]]) -> inspect.Signature:
-    """Return how a component with these parameters is called."""
+    """Return the signature of a component with these parameters."""
     parameters = []
     for name, field in declared.items():
         default = None if field.optional else inspect.Parameter.empty if field.required else field.default
@@ -392,7 +389,7 @@ def call_signature(declared: Mapping[str, Field[object]]) -> inspect.Signature:
 
 
 def with_arguments(doc: str, declared: Mapping[str, Field[object]], *, per_dof: bool) -> str:
-    """Return the docstring of a class with a section on its arguments, unless it has one."""
+    """Return the docstring of a class with a section on its arguments added, unless it has one."""
     if not declared or "Args:" in doc:
         return doc
     lines = (f"    {name}: {_described(field, per_dof)}" for name, field in declared.items())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which component a file means: by the name of its USD schema, or by its type in YAML.
+"""Registry of components, by the name of their USD schema or their type in YAML.
 
-Nothing here knows a component: a class whose config names a ``schema`` registers itself when it is defined.
+A class whose config has a ``schema`` registers itself when it is defined.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ENDING = re.compile(r"(Control|Clamping|Transmission|Effect|Sensor)?Config$")
 
 
 class ComponentKind(enum.Enum):
-    """The place of a component in the chain. Listed in the usual order of a chain."""
+    """Kind of a stage, in the usual order of a chain."""
 
     SENSOR = "sensor"
     DELAY = "delay"
@@ -51,17 +51,17 @@ class ComponentKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Registered:
-    """A component that files may name."""
+    """A component that files may contain."""
 
     schema_name: str
     component_class: Any
-    """The class, or a function that gets the values read and returns the class."""
+    """Class of the component, or a function from the values of a file to the class."""
     kind: ComponentKind
     config: type[Config] | None
 
     @property
     def type_name(self) -> str:
-        """Its ``type`` in YAML: ``dc_motor`` for `DCMotorClampingConfig`; the schema's name where that is taken."""
+        """Its ``type`` in YAML: ``dc_motor`` for `DCMotorClampingConfig`; the schema's name if that is taken."""
         name = self._short_name
         return name if _types(self.kind).get(name) is self else self.schema_name
 
@@ -71,8 +71,8 @@ class Registered:
 
     @property
     def namespace(self) -> str:
-        """Namespace of its attributes in USD, unless USD knows the schema: ``newton``, or one named after a schema of
-        its config's own."""
+        """Namespace of its attributes in USD, unless USD knows the schema: ``newton``, or the name of the config's
+        schema."""
         schema = self.config.schema if self.config is not None else None
         if schema is None or schema.startswith("Newton"):
             return "newton"
@@ -80,12 +80,12 @@ class Registered:
         return name[:1].lower() + name[1:]
 
     def resolve_class(self, values: dict[str, Any]) -> Any:
-        """Return the class to build, which may depend on the values."""
+        """Return the component class, which may depend on the values."""
         chosen = self.component_class
         return _checked(self.schema_name, chosen if isinstance(chosen, type) else chosen(values), self.kind)
 
     def make_config(self, values: dict[str, Any]) -> Config:
-        """Return the checked config of a file's values; those left out get the file default."""
+        """Return the checked config of a file's values. Others get the defaults of files."""
         if self.config is None:
             chosen = self.resolve_class(values)
             return ClassConfig(chosen, chosen.resolve_arguments(values))
@@ -93,17 +93,17 @@ class Registered:
 
 
 class ClassConfig(Config):
-    """A component class without a config of its own, and the arguments that it is built with."""
+    """A component class without a config, and its arguments."""
 
     component: Any = None  # type: ignore[misc]
     values: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check nothing: nothing is declared."""
+        """Skip the check, since nothing is declared."""
 
     @classmethod
     def declared(cls) -> dict[str, Any]:
-        """Return nothing: the class has no config."""
+        """Return an empty dict: the class has no config."""
         return {}
 
     def arguments(self) -> dict[str, Any]:
@@ -127,18 +127,20 @@ def register_actuator_component(
     *,
     config: type[Config] | None = None,
 ) -> None:
-    """Let robot files name a component of your own, whose config does not name a ``schema`` itself.
+    """Register a component for robot files. Only needed if its config has no ``schema``.
 
     Args:
-        schema_name: The USD API schema that carries it, e.g. ``"MySoftLimitAPI"``. Its attributes are the parameters
-            in camel case, in the namespace ``newton:``, or in any other where the schema is known to USD.
-        component_class: The class, or a function that gets the values read and returns the class, or raises.
-        kind: Its place in the chain.
-        config: Its config; the class's own by default. Without one it can be read, not written.
+        schema_name: USD API schema of the component, e.g. ``"MySoftLimitAPI"``. Its attributes are the parameters in
+            camel case, in the namespace ``newton:``, or in that of the schema if USD knows it.
+        component_class: Class of the component, or a function from the values of a file to the class.
+        kind: Kind of the component.
+        config: Config of the component. Default: that of the class. Without one, files can be read, not written.
     """
     if not isinstance(kind, ComponentKind):
         allowed = ", ".join(f"ComponentKind.{member.name}" for member in ComponentKind)
-        raise StructureError(f"register_actuator_component('{schema_name}'): kind: got {kind!r}; must be {allowed}")
+        raise StructureError(
+            f"register_actuator_component('{schema_name}'): kind: got {kind!r}; must be one of {allowed}"
+        )
     if not isinstance(schema_name, str) or not schema_name.isidentifier():
         raise StructureError(f"register_actuator_component: schema_name: got {schema_name!r}; must be an identifier")
     if isinstance(component_class, type):
@@ -151,7 +153,7 @@ def register_actuator_component(
     entry = Registered(schema_name, component_class, kind, config)
     before = _registry.get(schema_name)
     if before is not None and before != entry and not _is_defined_again(before.component_class, component_class):
-        warnings.warn(f"schema '{schema_name}' was registered already; the new component replaces it", stacklevel=2)
+        warnings.warn(f"schema '{schema_name}' is already registered; the new component replaces it", stacklevel=2)
     _registry[schema_name] = entry
 
 
@@ -167,7 +169,7 @@ def temporary_registrations() -> Iterator[None]:
 
 
 def _is_defined_again(before: type | Callable[..., object], after: type | Callable[..., object]) -> bool:
-    """Return whether both come from the same lines, run twice, like a notebook's cell."""
+    """Return whether both have the same definition, run twice, as in a notebook."""
     return (before.__module__, before.__qualname__) == (after.__module__, after.__qualname__)
 
 
@@ -178,25 +180,25 @@ def _checked(schema_name: str, chosen: object, kind: ComponentKind) -> Any:
 
 
 def by_schema(schema_name: str) -> Registered | None:
-    """Return the component of a USD schema; None where it is not one of a component."""
+    """Return the component of a USD schema; None for other schemas."""
     return _registry.get(schema_name)
 
 
 def by_config(config: Config) -> Registered:
-    """Return the component of a config, as files know it."""
+    """Return the registered component of a config, for files."""
     entry = _find(config)
     if entry is None:
         named = config.component if isinstance(config, ClassConfig) else type(config)
-        hint = "give it a config, and " if isinstance(config, ClassConfig) else ""
+        hint = "define a config for it, and " if isinstance(config, ClassConfig) else ""
         raise StructureError(
-            f"{named.__name__}: no robot file can carry it; {hint}call register_actuator_component(schema_name, "
+            f"{named.__name__}: robot files cannot contain it; {hint}call register_actuator_component(schema_name, "
             "component_class, kind) first"
         )
     return entry
 
 
 def type_name_of(config: type) -> str | None:
-    """Return the YAML ``type`` of a config class; None where no file can hold it."""
+    """Return the YAML ``type`` of a config class; None if files cannot contain it."""
     entry = next((entry for entry in _registry.values() if entry.config is config), None)
     return None if entry is None else entry.type_name
 
@@ -214,13 +216,13 @@ def by_type(where: str, kind: ComponentKind, type_name: object) -> Registered:
 
 
 def _types(kind: ComponentKind) -> dict[str, Registered]:
-    """Return the components of a kind by short name, which belongs to the first that was registered."""
+    """Return the components of a kind by short name; the first one registered keeps a name."""
     own = [entry for entry in _registry.values() if entry.kind is kind and entry.config is not None]
     return {entry._short_name: entry for entry in reversed(own)}
 
 
 def kind_of(config: Config) -> ComponentKind | None:
-    """Return the kind of a config; None where it is not known."""
+    """Return the kind of a config; None if unknown."""
     if config.component is not None:
         return config.component.kind
     entry = _find(config)

@@ -331,12 +331,6 @@ class State:
         num_actuators: Number of DOFs, N.
         names: Names of arrays of shape (N,), or their values after a reset by name. Default value: zero.
         requires_grad: Allocate gradients.
-
-    Examples:
-        >>> pid = actuon.ControllerPID(kp=40.0, ki=5.0, kd=1.0)
-        >>> state = actuon.Actuator(range(2), pid).state()
-        >>> state.controller_state.integral.numpy()
-        array([0., 0.], dtype=float32)
     """
 
     memory: Memory
@@ -474,14 +468,7 @@ class State:
 
 
 class RingState(State):
-    """Delay buffer: the last values of some signals, for each DOF.
-
-    Examples:
-        >>> delay = actuon.Delay(delay_steps=2, max_delay=4)
-        >>> state = actuon.Actuator(range(3), actuon.ControllerPD(40.0, 1.0), delay).state()
-        >>> state.delay_state.depth, state.delay_state.buffer_pos.shape
-        (4, (4, 3))
-    """
+    """Delay buffer: the last values of some signals, for each DOF."""
 
     num_pushes: wp.array
     """Number of valid past values of each DOF, shape (N,)."""

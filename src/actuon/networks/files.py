@@ -80,12 +80,6 @@ def load_metadata(path: PathLike) -> dict[str, Any]:
 
     Raises:
         ParameterError: An entry is unknown, or has a value that is not allowed.
-
-    Examples:
-        >>> import torch
-        >>> actuon.save_network(torch.nn.Linear(2, 1), "motor.onnx", sample_dt=0.005)
-        >>> actuon.load_metadata("motor.onnx")["sample_dt"]
-        0.005
     """
     return copy.deepcopy(_read_metadata(*_checked_path(path)))
 
@@ -183,6 +177,8 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
     Examples:
         >>> import torch
         >>> actuon.save_network(torch.nn.Linear(2, 1), "motor.onnx", sample_dt=0.005)
+        >>> actuon.load_metadata("motor.onnx")["sample_dt"]
+        0.005
     """
     path = as_path(path)
     if path.suffix not in FORMATS:

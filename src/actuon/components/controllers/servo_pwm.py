@@ -108,12 +108,6 @@ class ServoPWMControlConfig(ServoPWM, Config):
             bus_voltage: Voltage of the supply [V].
             pwm_limit: Register 36, 0 to 885.
             period: Period of the firmware's loop [s], for its integral and derivative. The manual does not state it.
-
-        Examples:
-            >>> motor = {"torque_constant": 0.8, "resistance": 5.2, "bus_voltage": 5.0}
-            >>> config = actuon.ServoPWMControlConfig.from_dynamixel(400, 0, 0, **motor)
-            >>> round(config.kp, 3)  # [1/rad]
-            2.302
         """
         registers = {
             "position_p_gain": position_p_gain,

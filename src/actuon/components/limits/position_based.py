@@ -144,12 +144,6 @@ def read_lookup_table(path: PathLike) -> tuple[tuple[float, ...], tuple[float, .
 
     Raises:
         ParameterError: The file is missing, unreadable or empty, or a line is not two numbers.
-
-    Examples:
-        >>> from pathlib import Path
-        >>> _ = Path("knee.txt").write_text("# rad  N·m\\n-1.0  20.0\\n1.0  30.0\\n", encoding="utf-8")
-        >>> actuon.read_lookup_table("knee.txt")
-        ((-1.0, 1.0), (20.0, 30.0))
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")

@@ -177,12 +177,7 @@ class TorqueSpeedClampingConfig(TorqueSpeed, Config):
 
     @classmethod
     def from_points(cls, points: Curve) -> Self:
-        """Return the polygon with these corners, each a speed and an effort, in order around it.
-
-        Examples:
-            >>> actuon.TorqueSpeedClampingConfig.from_points([(0, 10), (20, 0), (0, -10), (-20, 0)])
-            TorqueSpeedClampingConfig(speeds=(0.0, 20.0, 0.0, -20.0), efforts=(10.0, 0.0, -10.0, 0.0))
-        """
+        """Return the polygon with these corners, each a speed and an effort, in order around it."""
         return cls(*_columns("points", points))
 
     @classmethod
@@ -193,10 +188,6 @@ class TorqueSpeedClampingConfig(TorqueSpeed, Config):
             driving: Speeds ≥ 0 [rad/s or m/s], rising, and the largest effort [N·m or N] in the direction of motion.
                 Two entries with equal speed are a jump. The first and the last effort also apply beyond their speeds.
             braking: Like ``driving``, against the motion. Default: the largest effort of ``driving`` at any speed.
-
-        Examples:
-            >>> curve = actuon.TorqueSpeedClampingConfig.symmetric([(0.0, 28.0), (8.0, 28.0), (20.0, 0.0)])
-            >>> limit = actuon.ClampingTorqueSpeed(speeds=curve.speeds, efforts=curve.efforts)
         """
         drive = rising_curve("driving", driving)
         brake = rising_curve("braking", [(0.0, drive[:, 1].max())] if braking is None else braking)
