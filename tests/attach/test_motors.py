@@ -493,7 +493,7 @@ def test_randomized_parameters_are_per_joint_and_robot_and_start_from_the_config
     zeros = np.zeros((4, 2))
     nominal = motors.step(zeros, zeros, 0.1)
     for _ in range(3):
-        motors.randomize({"controller.kp": actuon.lab.Uniform(0.5, 1.5)}, envs=[1, 3], seed=7)
+        motors.randomize({"controller.kp": actuon.lab.Uniform(0.5, 1.5)}, env_ids=[1, 3], seed=7)
     drawn = motors.step(zeros, zeros, 0.1)
     np.testing.assert_array_equal(drawn[[0, 2]], nominal[[0, 2]])
     assert len(np.unique(drawn[[1, 3]])) == 4
@@ -530,7 +530,7 @@ def test_drawn_delays_have_their_length_at_every_time_step_that_is_taken(has_ste
 
 def test_drawing_for_no_robot_changes_nothing():
     motors = actuon.Motors(PD, JOINTS, 2)
-    motors.randomize({"controller.kp": actuon.lab.Uniform(2.0, 2.0)}, envs=[False, False])
+    motors.randomize({"controller.kp": actuon.lab.Uniform(2.0, 2.0)}, env_ids=[False, False])
     np.testing.assert_allclose(motors.step(np.zeros((2, 2)), np.zeros((2, 2)), 0.1), 4.0, rtol=1e-6)
 
 

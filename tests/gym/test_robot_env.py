@@ -266,3 +266,36 @@ def test_without_a_render_mode_there_is_no_picture(make):
 def test_the_example_balances_a_pole(capsys):
     runpy.run_path(str(ROOT / "examples" / "own_robot_env.py"), run_name="__main__")
     assert "without delay: 100%; with a delay of 120 ms: 0%" in capsys.readouterr().out
+
+
+def test_motors_are_drawn_at_each_reset_by_the_generator_of_each_environment(make):
+    chain = actuon.ActuatorConfig(actuon.PDControlConfig(30.0, 2.0), effects=[actuon.FrictionEffectConfig(0.1)])
+    ranges = {
+        "controller.kp": actuon.lab.Uniform(0.5, 1.5),
+        "friction.dynamic": actuon.lab.LogUniform(0.5, 2.0),
+    }
+
+    def gains(env):
+        (actuator,) = env.actuators.actuators
+        return np.stack([actuator.controller.kp.numpy(), actuator.effects[0].dynamic.numpy()])
+
+    env = make(3, {"hip": chain}, randomize=ranges)
+    env.reset(seed=5)
+    first = gains(env)
+    assert len(np.unique(first)) == 6
+    env.reset(options={"env_ids": [1]})
+    second = gains(env)
+    np.testing.assert_array_equal(second[:, [0, 2]], first[:, [0, 2]])
+    assert (second[:, 1] != first[:, 1]).all()
+    env.reset(seed=5)
+    np.testing.assert_array_equal(gains(env), first)
+    alone = make(1, {"hip": chain}, randomize=ranges)
+    alone.reset(seed=7)  # the seed of the third environment
+    np.testing.assert_array_equal(gains(alone)[:, 0], first[:, 2])
+
+
+def test_servos_of_mujoco_have_nothing_to_draw(tmp_path):
+    path = tmp_path / "pendulum.xml"
+    path.write_text(PENDULUM.format(servos=SERVOS))
+    with pytest.raises(actuon.ParameterError, match="randomize: needs motors"):
+        RobotEnv(path, reward=nothing, randomize={"controller.kp": actuon.lab.Uniform(0.8, 1.2)})

@@ -21,8 +21,9 @@ from .attachment import Attachment, Parts, chains_on, places_of
 from .chain_set import COMPUTED, TANGENT_ATTRS, build_actuators, signal_attr
 from .fitted_motors import DrawnMotors
 from .hand_overs import Efforts, SilencedDrives, check_slopes
-from .random_motors import randomize_from_fit
-from .value_table import Sources, sources_of, table_of_values
+from .groups.randomisation import Distribution
+from .random_motors import randomize
+from .value_table import Sources, table_of_values
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -153,36 +154,45 @@ class ArticulationActuators(Attachment):
 
     def randomize(
         self,
+        parameters: Mapping[str, Distribution] | None = None,
         *,
-        from_fit: PathLike,
-        joints: Mapping[str, str] | None = None,
+        from_fit: PathLike | None = None,
+        joints: Iterable[str] | Mapping[str, str] | None = None,
         env_ids: IdsLike = None,
-        seed: int | None = None,
-    ) -> DrawnMotors:
-        """Give robots motors that are drawn from fitted ones: one of them for each joint, and around it what its fit
-        leaves open. All numbers that were fitted are drawn together; the others stay.
+        seed: int | list[np.random.Generator] | None = None,
+    ) -> DrawnMotors | None:
+        """Draw parameters for each joint of each robot. Rotor inertia and friction in the engine follow.
 
         Args:
-            from_fit: A ``fleet.yaml``, or the ``actuon.yaml`` of a fit, whose chain is that of the actuators.
-            joints: Regexes of joints that get motors, and the joint of the file that each is drawn from. Default: all
-                that have an actuator, by their own names.
+            parameters: As for `Motors.randomize`, and so are ``from_fit`` and ``joints``.
+            from_fit: File of fitted motors, instead of distributions.
+            joints: Which joints. Default: all that have an actuator.
             env_ids: Which robots, by their row: whole numbers, a slice or a mask. Default: all.
-            seed: Of this draw. Default: another each time.
+            seed: Seed of the draw; or, for distributions, a generator for each of these robots, so that their values do
+                not depend on the others. Default: a different draw each time.
 
         Returns:
-            What was drawn: around which motor, how many values were clipped, and what has no place here.
+            With ``from_fit``, which motor each joint was drawn around.
 
         Raises:
-            RobotFileError: The file cannot be read, or has no such joint.
-            ParameterError: The actuators have no such parameter. Nothing is changed then.
+            ParameterError: No chain has such a parameter, or a drawn value is not allowed. Nothing is changed then.
+            RobotFileError: The file cannot be read, or lacks a joint.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=16) as simulation:
+            ...     actuators = actuon.ArticulationActuators("link0")
+            ...     damping = {"controller.kd": actuon.lab.LogUniform(0.5, 2.0)}
+            ...     actuators.randomize(damping, joints="joint[1-4]", seed=0)
+            ...     print(actuators.actuators[0].controller.kd.numpy().std() > 0.0)
+            True
         """
         self._check_open()
         rows = ids_to_reset("env_ids", env_ids, len(self.articulation))
-        dt = self.articulation.simulation.dt
-        drawn = randomize_from_fit(self._chains, dt, list(self.configs), from_fit, joints, rows, seed)
+        dt, names = self.articulation.simulation.dt, list(self.configs)
+        drawn, sources = randomize(self._chains, dt, names, parameters, from_fit, joints, rows, seed)
         self._renew()
         if 0 in rows:
-            self._sources |= sources_of(drawn, self.configs)
+            self._sources |= sources
         return drawn
 
     def resolution_table(self) -> str:

@@ -172,6 +172,8 @@ class ChainSet:
         rows = [ids[robots] for robots in self.robot_of]
         self.batteries = RobotBatteries([] if pool is None else actuators, rows, pool or BatteryPool())
         """Those of the robots, which their motors share."""
+        self.baseline: dict[tuple[int, str], np.ndarray] = {}
+        """Values of parameters before `write` first changed them, by the ``id`` of the stage and their name."""
 
     def _number(self, robots: np.ndarray, dofs: np.ndarray) -> None:
         """Give each robot lags of its own, and each DOF noise of its own, whichever actuator it belongs to."""
@@ -367,7 +369,7 @@ class ChainSet:
             for keeper in keepers:
                 keeper.take_kept(contents)
                 keeper.take_parameters({key: contents[key] for key in keeper.parameters() if key in contents})
-            write_changed(changed)
+            self.write(changed)
             for name, state in self._named_states().items():
                 state.take(parts[name])
 
@@ -410,6 +412,15 @@ class ChainSet:
                         f"{where}: '{same}' and '{key}' are one parameter, and differ; the file is damaged"
                     )
         return changed
+
+    def write(self, new: Changed) -> None:
+        """Write values that were checked, where they differ from the present ones in a bit."""
+        for stage, changed in _by_stage(new):
+            before = stage.numbers()
+            differing = {name: values for name, values in changed.items() if not is_equal(before[name], values)}
+            for name in differing:
+                self.baseline.setdefault((id(stage), name), before[name])
+            stage.write_together(differing)
 
     def remembered(self, keepers: Sequence[Keeper]) -> tuple[dict[str, np.ndarray], list[ActuatorState | None]]:
         """Return copies of all that is remembered, for `recall`."""
@@ -459,13 +470,6 @@ def check_changed(new: Changed, dt: float | None) -> None:
         values = stage.arguments() | changed
         stage._check_together(values)
         stage.check_memory(values, dt)
-
-
-def write_changed(new: Changed) -> None:
-    """Write values that were checked, where they differ from what is there in a bit."""
-    for stage, changed in _by_stage(new):
-        before = stage.numbers()
-        stage.write_together({name: values for name, values in changed.items() if not is_equal(before[name], values)})
 
 
 def is_equal(before: np.ndarray, after: np.ndarray) -> bool:

@@ -9,7 +9,7 @@ parameters of a motor are drawn together, so that those which vary together in t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,9 @@ class FittedMotors:
         joints: Regexes of joints, and the joint of the file for each. Default: all, by their own names.
     """
 
-    def __init__(self, path: PathLike, names: Sequence[str], joints: Mapping[str, str] | None = None):
+    def __init__(
+        self, path: PathLike, names: Sequence[str], joints: Iterable[str] | Mapping[str, str] | None = None
+    ):
         self.file = Path(path).name
         self._fleet = load_motors(path)
         self.of = _joints_of(path, self._fleet, names, joints)
@@ -141,7 +143,7 @@ def draw_motors(joint: FleetJoint, rng: np.random.Generator, count: int) -> tupl
 
 
 def _joints_of(
-    path: PathLike, fleet: Fleet, names: Sequence[str], joints: Mapping[str, str] | None
+    path: PathLike, fleet: Fleet, names: Sequence[str], joints: Iterable[str] | Mapping[str, str] | None
 ) -> dict[str, FleetJoint]:
     known = {joint.name: joint for joint in fleet.joints}
     if joints is None:

@@ -50,9 +50,8 @@ from .batteries import BatteryPool
 from .chain_set import COMPUTED, ChainSet, signal_attr
 from .engine_side import at_joints, stages_with_ratios
 from .fitted_motors import DrawnMotors
-from .groups.randomisation import Distribution, generator
-from .groups.resolution import matching
-from .random_motors import Baseline, randomize_from_fit, randomize_parameters
+from .groups.randomisation import Distribution
+from .random_motors import randomize
 from .telemetry import Telemetry, make_telemetry, trip_log
 
 _FULL_EFFORT = 0.5
@@ -222,7 +221,6 @@ class Motors:
         """Time step [s] that all stages can take."""
         self._friction_is_current = False
         """Whether the arrays of friction are those of the parameters as they are now."""
-        self._baseline: Baseline = {}
         robots = [f"robot {i}" for i in range(self.num_envs)] if self.num_envs > 1 else None
         self._trips = trip_log(self._chains, robots)
 
@@ -399,22 +397,22 @@ class Motors:
             return out
         return _like(q, rows)
 
-    def reset(self, envs: IdsLike = None) -> None:
-        """Let robots forget the past: delayed commands, integrals, temperatures, hidden states.
+    def reset(self, env_ids: IdsLike = None) -> None:
+        """Clear the memory of robots: delayed commands, integrals, temperatures, hidden states.
 
         Args:
-            envs: Which robots: whole numbers, a slice, or a mask. Default: all.
+            env_ids: Which robots: whole numbers, a slice, or a mask. Default: all.
 
         Examples:
             >>> motors = actuon.Motors(actuon.assets.arm_yaml, ["joint1"], num_envs=2)
             >>> q = qd = np.zeros((2, 1))
             >>> _ = motors.step(q, qd, target=0.1, dt=0.002)
-            >>> motors.reset(envs=[1])
+            >>> motors.reset(env_ids=[1])
             >>> motors.step(q, qd, target=0.0, dt=0.002)  # robot 0 still gets its delayed target
             array([[60.],
                    [ 0.]])
         """
-        self._chains.reset(ids_to_reset("envs", envs, self.num_envs))
+        self._chains.reset(ids_to_reset("env_ids", env_ids, self.num_envs))
 
     def save(self, path: PathLike) -> None:
         """Write the memory and the parameters of the motors to a file.
@@ -453,10 +451,7 @@ class Motors:
 
     def _take(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> None:
         """Take over what was saved, or refuse it whole."""
-        take = self._chains.checked(where, contents, version, self._dt, labels=self._labels())
-        for stage, name in self._chains.parameters().values():  # draws start from what the motors were built with
-            self._baseline.setdefault((id(stage), name), stage.numbers()[name])
-        take()
+        self._chains.checked(where, contents, version, self._dt, labels=self._labels())()
         self._parameters_changed()
 
     def _parameters_changed(self) -> None:
@@ -465,7 +460,8 @@ class Motors:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles: motors of the same configs with the same memory and parameters."""
         places = {key: (id(stage), name) for key, (stage, name) in self._chains.parameters().items()}
-        baseline = {key: self._baseline[place] for key, place in places.items() if place in self._baseline}
+        held = self._chains.baseline
+        baseline = {key: held[place] for key, place in places.items() if place in held}
         shown = {name: array.numpy() for name, array in self._arrays.items()}
         contents = self._chains.saved(labels=self._labels())
         memory = contents, baseline, shown, self._nonzero, self._dt, self._friction_is_current
@@ -476,7 +472,9 @@ class Motors:
         contents, baseline, shown, nonzero, self._dt, is_current = memory
         self._take("copied motors", contents, VERSION)
         places = self._chains.parameters()
-        self._baseline = {(id(places[key][0]), places[key][1]): values.copy() for key, values in baseline.items()}
+        self._chains.baseline = {
+            (id(places[key][0]), places[key][1]): values.copy() for key, values in baseline.items()
+        }
         for name, values in shown.items():
             self._arrays[name].assign(values)
         self._nonzero, self._friction_is_current = set(nonzero), is_current
@@ -486,20 +484,20 @@ class Motors:
         parameters: Mapping[str, Distribution] | None = None,
         *,
         from_fit: PathLike | None = None,
-        joints: Sequence[str] | Mapping[str, str] | None = None,
-        envs: IdsLike = None,
+        joints: Iterable[str] | Mapping[str, str] | None = None,
+        env_ids: IdsLike = None,
         seed: int | None = None,
     ) -> DrawnMotors | None:
         """Draw parameters for each joint of each robot.
 
         Args:
-            parameters: A distribution by path of the parameter, such as ``{"controller.kp": actuon.lab.Uniform(0.8,
-                1.2)}``. Scaling and adding start from what the motors were built with. Joints whose chain lacks the
-                parameter stay as they are.
+            parameters: Distributions by path of the parameter, such as ``{"controller.kp": actuon.lab.Uniform(0.8,
+                1.2)}``. Scaling and adding start from the values that the motors were built with. Joints whose chain
+                lacks the parameter stay as they are.
             from_fit: A ``fleet.yaml``, or the ``actuon.yaml`` of a fit, to draw whole motors from instead.
-            joints: Regular expressions of the joints. Default: all. With ``from_fit`` a mapping of these to the joint
-                of the file that each is drawn from.
-            envs: Which robots: whole numbers, a slice, or a mask. Default: all.
+            joints: Regular expressions of joints. Default: all. With ``from_fit``, a mapping of these to the joint of
+                the file that each is drawn from; default: all, by their names.
+            env_ids: Which robots: whole numbers, a slice, or a mask. Default: all.
             seed: Seed of the draw. Default: a different draw each time.
 
         Returns:
@@ -507,6 +505,7 @@ class Motors:
 
         Raises:
             ParameterError: No chain has such a parameter, or a drawn value is not allowed. Nothing is changed then.
+            RobotFileError: The file cannot be read, or lacks a joint.
 
         Examples:
             >>> motors = actuon.Motors(actuon.assets.arm_yaml, ["joint1", "joint2"], num_envs=16)
@@ -516,25 +515,12 @@ class Motors:
             >>> gains.std(axis=0) > 0.0
             array([False,  True])
         """
-        if (parameters is None) == (from_fit is None):
-            raise ParameterError("randomize: needs either parameters or from_fit")
-        rows = ids_to_reset("envs", envs, self.num_envs)
-        # before the first step, a delay may have any length; a step that is too short for it is refused
-        chains = self._chains, _ANY_DT if self._dt is None else self._dt
-        if from_fit is not None:
-            if joints is not None and not isinstance(joints, Mapping):
-                raise ParameterError("joints: with from_fit, must be a mapping of joints to joints of the file")
-            drawn = randomize_from_fit(*chains, list(self.joint_names), from_fit, joints, rows, seed)
-            self._parameters_changed()
-            return drawn
-        assert parameters is not None
-        chosen = list(self.joint_names)
-        if joints is not None:
-            patterns = [joints] if isinstance(joints, str) else joints
-            chosen = [name for pattern in patterns for name in matching("joints", pattern, self.joint_names)]
-        randomize_parameters(*chains, self._baseline, parameters, chosen, rows, generator("seed", seed))
+        rows = ids_to_reset("env_ids", env_ids, self.num_envs)
+        # before the first step, a delay may have any length; a step that is too short for it raises an error
+        dt = _ANY_DT if self._dt is None else self._dt
+        drawn, _ = randomize(self._chains, dt, self.joint_names, parameters, from_fit, joints, rows, seed)
         self._parameters_changed()
-        return None
+        return drawn
 
     def telemetry(self) -> Telemetry:
         """Return requested, applied and clipped efforts of the last step, and the signals of stages.

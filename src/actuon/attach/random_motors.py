@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fitted motors on actuators of robots: values of each joint of each robot, drawn, checked, and written in place."""
+"""Random parameters for actuators of robots, from distributions or around fitted motors, written all or none."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,11 @@ from ..components.delay_time import DelayTime
 from ..errors import ParameterError, located, shown
 from ..robot_files.paths import Place, place_in
 from ..typing import PathLike
-from .chain_set import ChainSet, check_changed, write_changed
+from .chain_set import ChainSet, check_changed
 from .fitted_motors import DrawnMotors, FittedMotors
-from .groups.randomisation import Distribution, generator
-
-Baseline: TypeAlias = dict[tuple[int, str], np.ndarray]
-"""Values of parameters before they were first drawn, by identity of the stage and name."""
+from .groups.randomisation import Distribution, checked, generator
+from .groups.resolution import matching
+from .value_table import Sources
 
 _log = logging.getLogger("actuon.actuators")
 
@@ -33,79 +32,116 @@ class _Chain:
 
     actuator: Actuator
     at: np.ndarray
-    """Where these are among the DOFs of the actuator, shape (m,)."""
+    """Indices of the joint among the DOFs of the actuator, shape (m,)."""
     rows: np.ndarray
-    """Which of the chosen robots they are, by position, shape (m,)."""
+    """Positions of its robots among the chosen ones, shape (m,)."""
 
     def stage(self, place: Place) -> Component:
         return self.actuator.stages[place.stage]
 
 
-def randomize_from_fit(
+def randomize(
     chains: ChainSet,
     dt: float,
-    names: list[str],
-    path: PathLike,
-    joints: Mapping[str, str] | None,
+    names: Sequence[str],
+    parameters: Mapping[str, Distribution] | None,
+    from_fit: PathLike | None,
+    joints: Iterable[str] | Mapping[str, str] | None,
     rows: np.ndarray,
-    seed: int | None,
-) -> DrawnMotors:
-    """Draw motors for joints of robots, and write them. If anything is not allowed, nothing is written.
+    seed: Any,
+) -> tuple[DrawnMotors | None, Sources]:
+    """Draw parameters of joints, or whole motors, and write them. If a value is not allowed, nothing is written.
 
     Args:
         chains: Chains of the robots.
         dt: Time step [s].
-        names: The DOFs that have an actuator.
-        path: As for `FittedMotors`, and so is the next.
-        joints: Which joint of the file each is drawn from.
-        rows: Which robots, shape (n,).
-        seed: Of the draw; None for another each time.
+        names: Joints that have an actuator.
+        parameters: Distributions by path.
+        from_fit: File of fitted motors, instead of distributions. See `FittedMotors`.
+        joints: Regular expressions of joints; with ``from_fit``, a mapping of them to joints of the file.
+        rows: Rows of the robots, shape (n,).
+        seed: Seed of the draw, or a list of n generators, one for each robot.
+
+    Returns:
+        With ``from_fit``, the drawn motors; and the sources of the new values of the first of these robots.
     """
+    if (parameters is None) == (from_fit is None):
+        raise ParameterError("randomize: needs either parameters or from_fit")
+    if parameters is None:
+        assert from_fit is not None
+        return _randomize_from_fit(chains, dt, names, from_fit, joints, rows, generator("seed", seed))
+    if not isinstance(parameters, Mapping):
+        raise ParameterError(f"parameters: got {shown(parameters)}; must be a mapping of paths to distributions")
+    if joints is not None:
+        patterns = [joints] if isinstance(joints, str) else joints
+        names = list(dict.fromkeys(name for pattern in patterns for name in matching("joints", pattern, names)))
+    is_by_robot = isinstance(seed, list) and len(seed) == len(rows) > 0
+    rng = seed if is_by_robot else generator("seed", seed)
+    return None, randomize_parameters(chains, dt, chains.baseline, parameters, names, rows, rng)
+
+
+def _randomize_from_fit(
+    chains: ChainSet,
+    dt: float,
+    names: Sequence[str],
+    path: PathLike,
+    joints: Any,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[DrawnMotors, Sources]:
+    """Draw motors around fitted ones, and write them. See `randomize`."""
     fitted = FittedMotors(path, names, joints)
-    drawn = fitted.draw(generator("seed", seed), len(rows))
+    drawn = fitted.draw(rng, len(rows))
     new: dict[tuple[int, str], tuple[Component, np.ndarray]] = {}
+    stages = {}
     for name, (_, values) in drawn.items():
         for chain in _chains(chains, name, rows):
+            stages[name] = chain.actuator.stages
             with located(f"'{path}': joint '{fitted.of[name].name}'", ParameterError):
                 _prepare(chain, fitted, name, values, dt, new)
     check_changed(new, dt)
-    write_changed(new)
+    chains.write(new)
     told = fitted.drawn(rows, {name: motors for name, (motors, _) in drawn.items()})
     for parameter, count in told.clipped.items():
         _log.warning("%s: %d of %d values of %s are clipped", told.file, count, told.motors.size, parameter)
-    return told
+    places = ((name, place_in(stages[name], path)) for name, paths in told.paths.items() for path in paths)
+    return told, {(name, place.stage, place.name): told.source(0, name) for name, place in places}
 
 
 def randomize_parameters(
     chains: ChainSet,
     dt: float,
-    baseline: Baseline,
+    baseline: Mapping[tuple[int, str], np.ndarray],
     parameters: Mapping[str, Distribution],
     joints: Sequence[str],
     rows: np.ndarray,
-    rng: np.random.Generator,
-) -> None:
+    rng: np.random.Generator | Sequence[np.random.Generator],
+) -> Sources:
     """Draw parameters of joints, and write them. If a value is not allowed, nothing is written.
 
     Args:
         chains: Chains of the robots.
         dt: Time step [s].
-        baseline: Values before the first draw, to scale and add to. Gets those of parameters that are drawn first.
+        baseline: `ChainSet.baseline` to scale the first values, or to add to them; empty for the present ones.
         parameters: Distributions by path.
-        joints: The DOFs to draw for. Those whose chain lacks a parameter stay as they are.
-        rows: Which robots, shape (n,).
-        rng: Generator of the draw.
+        joints: The joints to draw for. Those whose chain lacks a parameter stay as they are.
+        rows: Rows of the robots, shape (n,).
+        rng: Generator of the draw, or one for each robot.
+
+    Returns:
+        Sources of the new values of the first of these robots.
 
     Raises:
         ParameterError: No chain of these joints has such a parameter, or a value is not allowed.
     """
     new: dict[tuple[int, str], tuple[Component, np.ndarray]] = {}
-    for path, distribution in parameters.items():
-        if not isinstance(distribution, Distribution):
-            raise ParameterError(
-                f"{path}: got {shown(distribution)}; must be a distribution, such as Uniform(0.8, 1.2)"
-            )
-        drawn = distribution.draw(rng, (len(rows), len(joints)))
+    sources: Sources = {}
+    for path, given in parameters.items():
+        distribution = checked(path, given)
+        if isinstance(rng, np.random.Generator):
+            drawn = distribution.draw(rng, (len(rows), len(joints)))
+        else:
+            drawn = np.stack([distribution.draw(each, (1, len(joints)))[0] for each in rng])
         refusal: ParameterError | None = None
         found = False
         for column, name in enumerate(joints):
@@ -117,10 +153,11 @@ def randomize_parameters(
                     continue
                 found = True
                 stage = chain.stage(place)
+                key = id(stage), place.name
                 held = stage.numbers()[place.name]
-                first = baseline.setdefault((id(stage), place.name), held.copy())
-                values = new.setdefault((id(stage), place.name), (stage, held.copy()))[1]
-                numbers = distribution.apply(first[chain.at], drawn[chain.rows, column])
+                first = baseline.get(key, held)[chain.at]
+                values = new.setdefault(key, (stage, held))[1]
+                numbers = distribution.apply(first, drawn[chain.rows, column], place.declared.integer)
                 most = _room(stage, place.name, dt)
                 if most is not None and (numbers > most[chain.at]).any():
                     raise ParameterError(
@@ -128,10 +165,12 @@ def randomize_parameters(
                         "it with the longest"
                     )
                 values[chain.at] = np.rint(numbers) if place.declared.integer else numbers
+                sources[name, place.stage, place.name] = f"config, drawn: {distribution}"
         if not found and rows.size:
             raise refusal or ParameterError(f"{path}: no joint has an actuator")
     check_changed(new, dt)
-    write_changed(new)
+    chains.write(new)
+    return sources
 
 
 def _chains(chains: ChainSet, name: str, rows: np.ndarray) -> Iterator[_Chain]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of actuators on robots, and where each comes from, as text."""
+"""Tables of the parameters of actuators on robots, with their sources."""
 
 from __future__ import annotations
 
@@ -9,30 +9,20 @@ import numpy as np
 
 from ..actuator.actuator import Actuator
 from ..actuator.config import ActuatorConfig
-from ..robot_files.paths import place_in, stage_names
+from ..robot_files.paths import stage_names
 from .chain_set import ChainSet
-from .fitted_motors import DrawnMotors
 from .groups.resolution import aligned, shown_number
 
 Sources = dict[tuple[str, int, str], str]
-"""Where numbers of the first robot were drawn from, by joint, position of the stage, and parameter."""
-
-
-def sources_of(drawn: DrawnMotors, configs: Mapping[str, ActuatorConfig]) -> Sources:
-    """Where the first of the robots that got motors has its numbers from."""
-    return {
-        (joint, place.stage, place.name): drawn.source(0, joint)
-        for joint, paths in drawn.paths.items()
-        for place in (place_in(configs[joint].stages, path) for path in paths)
-    }
+"""Sources of drawn values of a robot, by joint, position of the stage, and parameter."""
 
 
 def table_of_values(
     chains: ChainSet,
     configs: Mapping[str, ActuatorConfig],
-    sources: Mapping[tuple[str, int, str], str],
+    sources: Sources,
 ) -> str:
-    """Per joint and parameter: the config's value, that of the first robot, unit, and where it comes from."""
+    """Return a table of the joints' parameters: value in the config, value of the first robot, unit, and source."""
     rows: list[Sequence[str]] = [("joint", "parameter", "config", "used", "unit", "source")]
     for joint, config in configs.items():
         column = chains.dof_names.index(joint)
@@ -43,7 +33,7 @@ def table_of_values(
 
 
 def _rows(
-    joint: str, config: ActuatorConfig, actuator: Actuator, at: int, sources: Mapping[tuple[str, int, str], str]
+    joint: str, config: ActuatorConfig, actuator: Actuator, at: int, sources: Sources
 ) -> list[Sequence[str]]:
     rows: list[Sequence[str]] = []
     for i, (names, stage) in enumerate(zip(stage_names(actuator.stages), actuator.stages, strict=True)):

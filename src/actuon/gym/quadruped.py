@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from .. import assets
+from ..attach.groups.randomisation import Distribution
 from ..errors import ParameterError, shown
 from .motors import MotorsLike, motors_of
 from .rewards import Motion, checked_weights, reward_terms
@@ -65,6 +66,7 @@ class QuadrupedEnv(RobotEnv):
         episode_seconds: Length of an episode [s].
         commands: Ranges of forward and sideways velocity [m/s] and yaw rate [rad/s].
         rewards: Weights of rewards by name that replace those of `REWARDS`.
+        randomize: Distributions of motor parameters by path, drawn at the start of each episode. See `RobotEnv`.
         autoreset_mode: When an environment that ended is reset: in the next step, in the same step, or by `reset` only.
         render_mode: ``"rgb_array"`` if `render` is used.
 
@@ -85,6 +87,7 @@ class QuadrupedEnv(RobotEnv):
         episode_seconds: float = 20.0,
         commands: Sequence[tuple[float, float]] = COMMANDS,
         rewards: Mapping[str, float] | None = None,
+        randomize: Mapping[str, Distribution] | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
     ):
@@ -95,6 +98,7 @@ class QuadrupedEnv(RobotEnv):
             assets.quadruped_mjcf,
             num_envs,
             {joint: config for config, joint in pairs} or None,
+            randomize=randomize,
             action_scale=ACTION_SCALE,
             dt=DT,
             substeps=SUBSTEPS,

@@ -16,6 +16,7 @@ from gymnasium.vector.utils import batch_space
 from ..actuator.config import ActuatorConfig
 from ..arrays import numbers
 from ..attach.articulation_actuators import ArticulationActuators
+from ..attach.groups.randomisation import Distribution
 from ..attach.telemetry import Telemetry
 from ..errors import ArrayError, ArrayTypeError, ParameterError, SimulationError, listed, shown
 from ..motor_source import configs_of, read_entries
@@ -51,6 +52,8 @@ class RobotEnv(VectorEnv):
         start: Called with the environment and the indices of robots that start an episode, which are at home; may move
             them.
         act: Called with the environment and the actions, shape (N, A), instead of setting position targets.
+        randomize: Distributions of motor parameters by path, drawn at the start of each episode by the generators of
+            the environments. See `ArticulationActuators.randomize`.
         action_scale: Change of a joint's target by an action of 1 [rad or m].
         dt: Time step of physics and motors [s].
         substeps: Time steps per step of the environment.
@@ -82,6 +85,7 @@ class RobotEnv(VectorEnv):
         terminated: Callable[[RobotEnv], np.ndarray] | None = None,
         start: Callable[[RobotEnv, np.ndarray], object] | None = None,
         act: Callable[[RobotEnv, np.ndarray], object] | None = None,
+        randomize: Mapping[str, Distribution] | None = None,
         action_scale: float = 0.5,
         dt: float = 0.004,
         substeps: int = 5,
@@ -135,6 +139,9 @@ class RobotEnv(VectorEnv):
             else None
         )
         """The motors; None for MuJoCo's own servos."""
+        self._randomize = randomize
+        if randomize is not None and self.actuators is None:
+            raise ParameterError("randomize: needs motors; MuJoCo's own servos have no such parameters")
         self.num_envs = num_envs
         stiffness = self.robots.get_dof_gains()[0].numpy()[0]
         driven = [name in configs if configs else stiffness[i] > 0.0 for i, name in enumerate(self.robots.dof_names)]
@@ -332,6 +339,9 @@ class RobotEnv(VectorEnv):
         if not ids.size:
             return
         self.simulation.reset(ids)
+        if self._randomize is not None and self.actuators is not None:
+            generators = [self._generators[i] for i in ids]
+            self.actuators.randomize(self._randomize, env_ids=ids, seed=generators)
         self._steps[ids], self._ended[ids] = 0, False
         self.action, self.last_action = self.action.copy(), self.last_action.copy()
         self.action[ids], self.last_action[ids] = 0.0, 0.0

@@ -136,7 +136,7 @@ def test_bad_inputs_are_refused():
             model.reset(ids)
     with pytest.raises(ValueError, match="no parameter 'stifness'.*Did you mean 'stiffness'"):
         model.randomize("stifness", Uniform(0.5, 1.5))
-    with pytest.raises(ValueError, match="must be a Uniform"):
+    with pytest.raises(ValueError, match="must be a distribution, such as Uniform"):
         model.randomize("stiffness", (0.5, 1.5))
     with pytest.raises(ValueError, match="relative_to"):
         model.randomize("stiffness", Uniform(0.5, 1.5), relative_to="last")

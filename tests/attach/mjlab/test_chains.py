@@ -317,3 +317,22 @@ def test_a_chain_that_cannot_be_built_names_its_joint():
 def test_without_mjlab_the_error_says_what_to_install():
     with pytest.raises(actuon.MissingExtraError, match=r"actuon.mjlab needs .*pip install 'mjlab~=1.6.0'"):
         importlib.import_module("actuon.mjlab")
+
+
+def test_parameters_are_drawn_for_some_joints_of_some_environments():
+    made = chains()
+    made.randomize("controller.kp", actuon.lab.Uniform(0.5, 1.5), [1, 2], ["hip", "calf"])
+    gains = made.parameter("controller.kp")
+    assert (gains[[0, 3]] == 40.0).all()
+    assert (gains[:, 1] == 40.0).all()
+    assert gains[1:3, [0, 2]].unique().numel() == 4
+    made.randomize("controller.kp", actuon.lab.Uniform(2.0, 2.0))  # of the values at first
+    assert (made.parameter("controller.kp") == 80.0).all()
+    made.randomize("controller.kp", actuon.lab.Uniform(2.0, 2.0), default=False)
+    assert (made.parameter("controller.kp") == 160.0).all()
+    assert (made.parameter("controller.kp", default=True) == 40.0).all()
+    made.randomize("max_effort.max_effort", actuon.lab.Uniform(0.5, 0.5), joints=["hip", "thigh"])
+    assert made.parameter("max_effort.max_effort")[0, [0, 2]].tolist() == [6.0, 12.0]
+    with pytest.raises(actuon.ParameterError, match=r"ControllerPD.kp: got -"):
+        made.randomize("controller.kp", actuon.lab.Uniform(-2.0, -1.0))
+    assert (made.parameter("controller.kp") == 160.0).all()

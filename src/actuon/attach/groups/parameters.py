@@ -16,7 +16,7 @@ from ...sim.ids import ids_to_reset
 from ...typing import IdsLike, IndexLike, PathLike
 from ..chain_set import is_equal
 from ..fitted_motors import DrawnMotors, FittedMotors
-from .randomisation import Distribution, generator
+from .randomisation import Distribution, checked, generator
 from .resolution import PARAMETERS, Resolved, joint_numbers, rows_by_parameter, table_text
 
 _KINDS = {"pd": "controller", "gear": "transmission"}
@@ -148,8 +148,7 @@ class GroupParameters:
         if name not in self.arrays:
             known = listed(str(name), self.arrays, "parameters")
             raise ParameterError(f"{self.where}: no parameter '{name}'; {known}")
-        if not isinstance(distribution, Distribution):
-            raise ParameterError(f"{self.where}: got {distribution!r}; must be a Uniform, LogUniform or Normal")
+        distribution = checked(f"{self.where}.{name}", distribution)
         drawn = distribution.draw(rng, (len(ids), self.shape[1]))
         start = self.numbers(name) if relative_to == "current" else self._baseline[name].reshape(self.shape)
         self._change({name: distribution.apply(start[ids], drawn)}, ids)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributions from which parameters are drawn, and how their numbers act on a parameter."""
+"""Distributions of motor parameters."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ OPERATIONS = ("scale", "add", "set")
 
 
 class Distribution(abc.ABC):
-    """Numbers to draw, which ``"scale"`` the parameter, ``"add"`` to it, or ``"set"`` it.
+    """Distribution of numbers that ``"scale"`` a parameter, ``"add"`` to it, or ``"set"`` it.
 
-    With ``per_joint`` false, all joints of an environment get the same number.
+    With ``per_joint=False``, all joints of an environment get the same number.
     """
 
     operation: str
@@ -38,23 +38,36 @@ class Distribution(abc.ABC):
 
     @abc.abstractmethod
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        """Numbers of ``shape``."""
+        """Return numbers of ``shape``."""
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        """Numbers of ``shape``, float32."""
+        """Return numbers of ``shape``, float32."""
         drawn = self._draw(rng, shape if self.per_joint else (shape[0], 1))
         return np.broadcast_to(drawn.astype(np.float32), shape)
 
-    def apply(self, values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-        """The parameter after the draw. Scaling by one and adding zero change nothing, to the last bit."""
-        if self.operation == "set":
-            return drawn
-        return values * drawn if self.operation == "scale" else values + drawn
+    def apply(self, values: np.ndarray, drawn: np.ndarray, is_whole: bool = False) -> np.ndarray:
+        """Return the parameter after the draw. Scaling by 1 and adding 0 change nothing, to the last bit.
+
+        Args:
+            values: The parameter before.
+            drawn: Numbers of `draw`.
+            is_whole: Whether the parameter takes whole numbers only.
+        """
+        if self.operation == "scale":
+            return np.rint(values * drawn) if is_whole else values * drawn
+        drawn = self._whole(drawn) if is_whole else drawn
+        return drawn if self.operation == "set" else values + drawn
+
+    def _whole(self, drawn: np.ndarray) -> np.ndarray:
+        """Return drawn numbers as whole ones."""
+        return np.rint(drawn)
 
 
 @dataclass(frozen=True)
 class Uniform(Distribution):
-    """Evenly between ``low`` and ``high``.
+    """Uniform distribution from ``low`` to ``high``.
+
+    Whole numbers, such as a delay in steps, are equally likely, both ends included.
 
     Examples:
         >>> actuon.lab.Uniform(0.8, 1.2)  # factor of each joint
@@ -74,10 +87,17 @@ class Uniform(Distribution):
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
         return rng.uniform(self.low, self.high, shape)
 
+    def _whole(self, drawn: np.ndarray) -> np.ndarray:
+        low, high = np.ceil(self.low), np.floor(self.high)
+        if low >= high:
+            return np.rint(drawn)
+        share = (drawn - self.low) / (self.high - self.low)
+        return np.clip(np.floor(low + share * (high - low + 1.0)), low, high)
+
 
 @dataclass(frozen=True)
 class LogUniform(Uniform):
-    """Evenly between the logarithms of ``low`` and ``high``, so that halving is as likely as doubling.
+    """Uniform distribution of the logarithm, so that halving is as likely as doubling.
 
     Examples:
         >>> actuon.lab.LogUniform(0.5, 2.0)
@@ -95,7 +115,7 @@ class LogUniform(Uniform):
 
 @dataclass(frozen=True)
 class Normal(Distribution):
-    """Around ``mean`` with the standard deviation ``std``.
+    """Normal distribution.
 
     Examples:
         >>> actuon.lab.Normal(0.0, 0.01, operation="add")
@@ -115,11 +135,24 @@ class Normal(Distribution):
 
 
 STREAM = "random"
-"""Name in files of the position of a model's generator."""
+"""Name in files of the state of a model's generator."""
+
+
+def checked(where: str, distribution: Any) -> Distribution:
+    """Return a distribution.
+
+    Raises:
+        ParameterError: It is something else.
+    """
+    if not isinstance(distribution, Distribution):
+        raise ParameterError(
+            f"{where}: got {shown(distribution)}; must be a distribution, such as Uniform(0.8, 1.2)"
+        )
+    return distribution
 
 
 def generator(where: str, seed: Any) -> np.random.Generator:
-    """A generator that starts from a seed; without one, from another place each time.
+    """Return a generator with a seed, a random one if it is None.
 
     Raises:
         ParameterError: It cannot be a seed.
@@ -131,21 +164,21 @@ def generator(where: str, seed: Any) -> np.random.Generator:
 
 
 def stream_of(rng: np.random.Generator) -> np.ndarray:
-    """Where a generator of `np.random.default_rng` stands, uint64 of shape (6,)."""
+    """Return the state of a generator of `np.random.default_rng`, uint64 of shape (6,)."""
     state: Any = rng.bit_generator.state
     halves = [state["state"][name] >> shift & _LOW for name in ("state", "inc") for shift in (64, 0)]
     return np.array([*halves, state["has_uint32"], state["uinteger"]], np.uint64)
 
 
 def check_stream(where: str, words: np.ndarray) -> None:
-    """Refuse words that `stream_of` never gives."""
+    """Raise an error for words that `stream_of` never returns."""
     _, _, _, inc_low, has_uint32, uinteger = (int(word) for word in words)
     if inc_low % 2 == 0 or has_uint32 > 1 or uinteger >= 2**32:
         raise StateError(f"{where}: is not the state of a generator of random numbers")
 
 
 def set_stream(rng: np.random.Generator, words: np.ndarray) -> None:
-    """Let a generator stand where another did, of which `stream_of` gave ``words``."""
+    """Give a generator the state that `stream_of` returned as ``words``."""
     high, low, inc_high, inc_low, has_uint32, uinteger = (int(word) for word in words)
     state: Any = rng.bit_generator.state
     whole = {"state": high << 64 | low, "inc": inc_high << 64 | inc_low}

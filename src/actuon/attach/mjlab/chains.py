@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,10 +28,11 @@ from ...sim.mujoco.rows import PROPERTIES
 from ...torch import check_tensor
 from ...typing import IdsLike, PathLike
 from ..batteries import BatteryPool
-from ..chain_set import ChainSet, check_changed, signal_attr, write_changed
+from ..chain_set import ChainSet, check_changed, signal_attr
 from ..engine_side import at_joints
 from ..fitted_motors import DrawnMotors
-from ..random_motors import randomize_from_fit
+from ..groups.randomisation import Distribution
+from ..random_motors import randomize, randomize_parameters
 
 _FRICTION = (
     "friction",
@@ -68,12 +69,6 @@ class _Parameter:
     """The joints that have it."""
     is_whole: bool
     """Whether it takes whole numbers."""
-    default: np.ndarray
-    """Values at first, shape (environments, columns)."""
-
-    def now(self) -> np.ndarray:
-        """Return a copy of its values, shape (environments, columns)."""
-        return np.array(getattr(self.stage, self.name).numpy()).reshape(self.default.shape)
 
 
 class EnvironmentChains:
@@ -165,9 +160,7 @@ class EnvironmentChains:
             for path, place in parameter_places(actuator.stages).items():
                 stage, values = actuator.stages[place.stage], numbers[place.stage].get(place.name)
                 if values is not None and place.name not in stage.SHARED_PARAMS:
-                    default = values.reshape(self.shape[0], -1)
-                    parameter = _Parameter(stage, place.name, own, place.declared.integer, default)
-                    found.setdefault(path, []).append(parameter)
+                    found.setdefault(path, []).append(_Parameter(stage, place.name, own, place.declared.integer))
         return found
 
     @property
@@ -233,7 +226,7 @@ class EnvironmentChains:
         whole = np.full(self.shape, np.nan, dtype=np.float32)
         with self._on_stream_of_torch():
             for own in self._having(name):
-                whole[:, own.columns] = own.default if default else own.now()
+                whole[:, own.columns] = self._values(own, default)
         return torch.as_tensor(whole, device=self._torch_device)
 
     def is_whole(self, name: str) -> bool:
@@ -257,25 +250,65 @@ class EnvironmentChains:
             given = np.broadcast_to(given, shape)
         except ValueError as error:
             raise ParameterError(f"{name}: got values of shape {given.shape}; must fit {shape}") from error
-        old, new = {}, {}
-        with self._on_stream_of_torch():
+        new = {}
+        with self._on_stream_of_torch(), self._undone_if_held(name):
             for own in having:
-                numbers, chosen = own.now(), given[:, own.columns]
-                old[id(own.stage), own.name] = own.stage, numbers.ravel()
+                numbers, chosen = self._values(own), given[:, own.columns]
                 is_broken = own.is_whole and not np.array_equal(chosen, np.rint(chosen))
                 numbers = numbers.astype(chosen.dtype if is_broken else numbers.dtype)  # the check says what is wrong
                 numbers[ids] = chosen
                 new[id(own.stage), own.name] = own.stage, numbers.ravel()
             check_changed(new, self._dt)
-            held = self._held() if any(isinstance(o.stage, (Transmission, EffectFriction)) for o in having) else {}
-            write_changed(new)
-            now = self._held() if held else {}
-            for field, (what, instead) in HELD_FIELDS.items() if held else ():
-                if not np.array_equal(held[field], now[field], equal_nan=True):
-                    write_changed(old)
-                    raise ParameterError(
-                        f"{name}: would change the {what} at the joint, which the model holds; {instead}"
-                    )
+            self._chains.write(new)
+
+    def randomize(
+        self,
+        name: str,
+        distribution: Distribution,
+        env_ids: IdsLike = None,
+        joints: Collection[str] | None = None,
+        default: bool = True,
+    ) -> None:
+        """Draw a parameter for joints of some environments. Nothing is changed if a value is not allowed.
+
+        Args:
+            name: As for `parameter`.
+            distribution: Distribution of its values.
+            env_ids: Which environments. None means all.
+            joints: Names of the joints. Default: all. Those whose chain lacks the parameter stay as they are.
+            default: Scale the values at first, or add to them, instead of the present ones.
+        """
+        ids = ids_to_reset("env_ids", env_ids, self.shape[0])
+        columns = sorted(column for own in self._having(name) for column in own.columns)
+        names = [self.joint_names[column] for column in columns]
+        names = [each for each in names if joints is None or each in joints]
+        baseline = self._chains.baseline if default else {}
+        with self._on_stream_of_torch(), self._undone_if_held(name):
+            if names:
+                rng = np.random.default_rng()
+                randomize_parameters(self._chains, self._dt, baseline, {name: distribution}, names, ids, rng)
+
+    @contextlib.contextmanager
+    def _undone_if_held(self, name: str) -> Iterator[None]:
+        """Undo a change of a parameter, and raise an error, if it changes what the model holds."""
+        having = self._having(name)
+        if not any(isinstance(own.stage, (Transmission, EffectFriction)) for own in having):
+            yield
+            return
+        held = self._held()
+        old = {(id(own.stage), own.name): (own.stage, self._values(own).ravel()) for own in having}
+        yield
+        now = self._held()
+        for field, (what, instead) in HELD_FIELDS.items():
+            if not np.array_equal(held[field], now[field], equal_nan=True):
+                self._chains.write(old)
+                raise ParameterError(f"{name}: would change the {what} at the joint, which the model holds; {instead}")
+
+    def _values(self, own: _Parameter, default: bool = False) -> np.ndarray:
+        """Return a copy of a parameter, or of its values at first, shape (environments, columns)."""
+        now = own.stage.numbers()[own.name]
+        values = self._chains.baseline.get((id(own.stage), own.name), now) if default else now
+        return values.reshape(self.shape[0], -1)
 
     def draw_motors(
         self, from_fit: PathLike, joints: Mapping[str, str] | None, env_ids: IdsLike, seed: int | None
@@ -292,7 +325,9 @@ class EnvironmentChains:
         ids = ids_to_reset("env_ids", env_ids, self.shape[0])
         names = list(self.joint_names)
         with self._on_stream_of_torch():
-            return randomize_from_fit(self._chains, self._dt, names, from_fit, joints, ids, seed)
+            drawn, _ = randomize(self._chains, self._dt, names, None, from_fit, joints, ids, seed)
+        assert drawn is not None
+        return drawn
 
     def held(self) -> dict[str, torch.Tensor]:
         """Return inertia and friction of chains by field of the model, each of shape (environments, joints); NaN: none.

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from mjlab.actuator.actuator import TransmissionType
 from mjlab.envs.mdp import dr
@@ -16,6 +18,7 @@ from ...errors import ParameterError, listed, located
 from ...sim.ids import ids_to_reset, ids_to_write
 from ...sim.mujoco.friction import SOFTNESS
 from ...typing import PathLike
+from ..groups.randomisation import Distribution
 from ..groups.resolution import matching
 from .actuator import ActuonActuator
 from .chains import HELD_FIELDS
@@ -67,21 +70,53 @@ def randomize(
         )
     chosen = torch.zeros(entity.num_joints, dtype=torch.bool, device=env.device)
     chosen[asset_cfg.joint_ids] = True
-    low, high = (torch.tensor(float(end), device=env.device) for end in ranges)
     for actuator in having:
-        chains = actuator.chains
-        base = chains.parameter(parameter, default=doing.uses_defaults)[ids]
-        if chains.is_whole(parameter):
-            if drawing is dr.gaussian:
-                raise ParameterError(f"{parameter}: takes whole numbers, which 'gaussian' does not draw")
-            drawn = drawing.sample(low, high + 1.0, tuple(base.shape), env.device).floor().clamp(max=high)
-        else:
-            drawn = drawing.sample(low, high, tuple(base.shape), env.device)
-        changed = doing.combine(base, drawn)
+        joints = actuator.target_names
         if actuator.transmission_type == TransmissionType.JOINT:
-            changed = torch.where(chosen[actuator.target_ids], changed, chains.parameter(parameter)[ids])
+            joints = [*itertools.compress(joints, chosen[actuator.target_ids].tolist())]
+        is_whole = actuator.chains.is_whole(parameter)
+        if is_whole and drawing is dr.gaussian:
+            raise ParameterError(f"{parameter}: takes whole numbers, which 'gaussian' does not draw")
+        draws = _OfMjlab(drawing, doing, ranges, is_whole, env.device)
         with located(f"entity '{asset_cfg.name}'"):
-            chains.set_parameter(parameter, changed, ids)
+            actuator.chains.randomize(parameter, draws, ids, joints, doing.uses_defaults)
+
+
+class _OfMjlab(Distribution):
+    """Distribution and operation of mjlab, which draw from PyTorch's generator.
+
+    Args:
+        drawing: The distribution.
+        doing: The operation.
+        ranges: Parameters of the distribution.
+        is_whole: Whether to draw whole numbers, all equally likely.
+        device: Device of PyTorch.
+    """
+
+    operation, per_joint = "set", True
+
+    def __init__(
+        self,
+        drawing: dr.Distribution,
+        doing: dr.Operation,
+        ranges: tuple[float, float],
+        is_whole: bool,
+        device: str,
+    ):
+        self._drawing, self._doing, self._is_whole, self._device = drawing, doing, is_whole, device
+        self._low, self._high = (torch.tensor(float(end), device=device) for end in ranges)
+
+    def _problem(self) -> str | None:
+        return None
+
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        drawn = self._drawing.sample(self._low, self._high + 1.0 * self._is_whole, shape, self._device)
+        drawn = drawn.floor().clamp(max=self._high) if self._is_whole else drawn
+        return np.asarray(drawn.cpu().numpy())
+
+    def apply(self, values: np.ndarray, drawn: np.ndarray, is_whole: bool = False) -> np.ndarray:
+        own = torch.tensor(values, dtype=torch.float32), torch.tensor(drawn)
+        return np.asarray(self._doing.combine(*own).numpy())
 
 
 @requires_model_fields(*HELD_FIELDS, recompute=RecomputeLevel.set_const_0)

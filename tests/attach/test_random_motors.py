@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of motors on robots, drawn from ranges: each joint of each robot, in MuJoCo and in Newton."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import actuon
+from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation
+from actuon.lab import LogUniform, Normal, Uniform
+
+ENVS = 4
+MODEL = """<mujoco><option timestep="0.002" gravity="0 0 0"/><worldbody><body name="leg">
+  <joint name="hip" type="hinge" axis="0 1 0" armature="0.002"/>
+  <geom type="capsule" size="0.02" fromto="0 0 0 0.2 0 0"/>
+  <body pos="0.2 0 0"><joint name="knee" type="hinge" axis="0 1 0"/>
+  <geom type="capsule" size="0.02" fromto="0 0 0 0.2 0 0"/></body></body></worldbody></mujoco>"""
+CHAIN = actuon.ActuatorConfig(
+    actuon.PDControlConfig(20.0, 0.5, const_effort=0.1),
+    [actuon.DCMotorClampingConfig(saturation_effort=4.0, velocity_limit=60.0, max_motor_effort=4.0)],
+    actuon.DelayConfig(3),
+    transmission=actuon.GearTransmissionConfig(2.0, rotor_inertia=1e-3),
+    effects=[actuon.FrictionEffectConfig(dynamic=0.1, viscous=0.02, static=0.2, stribeck_velocity=0.1)],
+    sensors=[actuon.EncoderSensorConfig(bias=0.01)],
+)
+EVERYTHING = {
+    "encoder.bias": Normal(0.0, 0.01, operation="add"),
+    "delay.delay_steps": Uniform(0, 3, operation="set"),
+    "controller.kp": Uniform(0.8, 1.2),
+    "controller.kd": LogUniform(0.5, 2.0),
+    "controller.const_effort": Uniform(-0.1, 0.1, operation="add"),
+    "dc_motor.saturation_effort": Normal(1.0, 0.05),
+    "dc_motor.velocity_limit": Uniform(0.9, 1.1),
+    "dc_motor.max_motor_effort": Uniform(0.8, 1.0),
+    "gear.ratio": Uniform(0.9, 1.1),
+    "gear.rotor_inertia": Uniform(0.9, 1.1),
+    "friction.dynamic": LogUniform(0.5, 2.0),
+    "friction.viscous": LogUniform(0.5, 2.0),
+    "friction.static": Uniform(2.0, 3.0),
+    "friction.stribeck_velocity": Uniform(0.5, 2.0),
+}
+
+
+@pytest.fixture(params=[MujocoSimulation, NewtonSimulation])
+def legs(request, tmp_path):
+    (tmp_path / "leg.xml").write_text(MODEL)
+    with request.param(tmp_path / "leg.xml", ENVS) as simulation:
+        yield simulation
+
+
+@pytest.fixture
+def mujoco_legs(tmp_path):
+    (tmp_path / "leg.xml").write_text(MODEL)
+    with MujocoSimulation(tmp_path / "leg.xml", ENVS) as simulation:
+        yield simulation
+
+
+def attach(simulation, *configs):
+    pairs = zip(configs or (CHAIN, CHAIN), ("hip", "knee"), strict=False)
+    return ArticulationActuators.from_actuators(simulation.robots[0].path.split("/")[-1], list(pairs))
+
+
+def held(actuators):
+    """All parameters by position of their stage, each of shape (robots, joints)."""
+    (actuator,) = actuators.actuators
+    found = {}
+    for i, stage in enumerate(actuator.stages):
+        for name, numbers in stage.numbers().items():
+            if not stage.declared()[name].shared:
+                values = np.empty(ENVS * 2)
+                values[actuator.effort_indices.numpy()] = numbers
+                found[f"{i}.{name}"] = values.reshape(ENVS, 2)
+    return found
+
+
+def in_engine(simulation):
+    """Armature and dry friction of the engine's model, each of shape (robots, joints)."""
+    names = ("dof_armature", "dof_frictionloss")
+    if isinstance(simulation, MujocoSimulation):
+        return [np.array([getattr(model, name) for model in simulation.models]) for name in names]
+    return [getattr(simulation.solver.mjw_model, name).numpy().reshape(ENVS, 2) for name in names]
+
+
+def test_every_parameter_has_a_value_for_each_joint_of_each_robot(legs):
+    with attach(legs) as actuators:
+        before = held(actuators)
+        assert actuators.randomize(EVERYTHING, seed=3) is None
+        drawn = held(actuators)
+        assert len(drawn) == len(EVERYTHING)
+        for name, values in drawn.items():
+            assert (values != before[name]).any(), name
+            assert name == "1.delay_steps" or len(np.unique(values)) == ENVS * 2, name
+        armature, friction = in_engine(legs)
+        np.testing.assert_allclose(armature, (drawn["4.ratio"] ** 2 * drawn["4.rotor_inertia"]), rtol=1e-5)
+        assert len(np.unique(friction)) == ENVS * 2
+        actuators.articulation.set_dof_position_targets(0.1)
+        legs.step(6)
+        requested = actuators.telemetry().computed_effort
+        assert np.isfinite(requested).all()
+        assert len(np.unique(requested)) == ENVS * 2
+        np.testing.assert_allclose(in_engine(legs)[1], actuators.telemetry().signals["dry_friction"], rtol=1e-5)
+
+
+def test_a_seed_repeats_a_draw_and_other_robots_keep_their_values_at_a_reset(legs):
+    with attach(legs) as actuators:
+        actuators.randomize(EVERYTHING, seed=1)
+        first, engine = held(actuators), in_engine(legs)
+        legs.step(2)
+        legs.reset([1, 3])
+        actuators.randomize(EVERYTHING, env_ids=[1, 3], seed=2)
+        second = held(actuators)
+        for name, values in second.items():
+            np.testing.assert_array_equal(values[[0, 2]], first[name][[0, 2]])
+            assert name == "1.delay_steps" or (values[[1, 3]] != first[name][[1, 3]]).all(), name
+        for before, after in zip(engine, in_engine(legs), strict=True):
+            np.testing.assert_array_equal(after[[0, 2]], before[[0, 2]])
+            assert (after[[1, 3]] != before[[1, 3]]).all()
+        legs.step(2)
+        actuators.randomize(EVERYTHING, seed=1)
+        for name, values in held(actuators).items():  # a draw starts from the configs, not from the draw before
+            np.testing.assert_array_equal(values, first[name])
+        actuators.randomize(EVERYTHING)
+        assert (held(actuators)["2.kp"] != first["2.kp"]).all()
+
+
+def test_one_number_for_all_joints_of_a_robot_and_joints_by_regular_expressions(mujoco_legs):
+    with attach(mujoco_legs) as actuators:
+        actuators.randomize({"controller.kp": Uniform(0.8, 1.2, per_joint=False)}, seed=0)
+        kp = held(actuators)["2.kp"]
+        np.testing.assert_array_equal(kp[:, 0], kp[:, 1])
+        assert len(np.unique(kp)) == ENVS
+        actuators.randomize({"controller.kd": Uniform(2.0, 2.0)}, joints="k.*", env_ids=np.arange(ENVS) > 0)
+        assert held(actuators)["2.kd"].tolist() == [[0.5, 0.5]] + [[0.5, 1.0]] * 3
+
+
+def test_joints_without_the_parameter_stay_as_they_are(mujoco_legs):
+    with attach(mujoco_legs, CHAIN, actuon.ActuatorConfig(actuon.PDControlConfig(10.0, 0.1))) as actuators:
+        actuators.randomize({"delay.delay_steps": Uniform(1, 1, operation="set"), "controller.kp": Uniform(2.0, 2.0)})
+        gains = {a.controller.kp.numpy()[0]: a.delay for a in actuators.actuators}
+        assert sorted(gains) == [20.0, 40.0]
+        assert gains[40.0].delay_steps.numpy().tolist() == [1] * ENVS
+
+
+def test_whole_numbers_are_equally_likely(mujoco_legs):
+    counts = np.zeros(4)
+    with attach(mujoco_legs) as actuators:
+        for seed in range(100):
+            actuators.randomize({"delay.delay_steps": Uniform(0, 3, operation="set")}, seed=seed)
+            counts += np.bincount(held(actuators)["1.delay_steps"].astype(int).ravel(), minlength=4)
+        actuators.randomize({"delay.delay_steps": Uniform(-1, 0, operation="add")}, seed=0)
+        assert set(held(actuators)["1.delay_steps"].ravel()) == {2.0, 3.0}
+        actuators.randomize({"delay.delay_steps": Uniform(0.3, 0.7)}, seed=0)
+        assert set(held(actuators)["1.delay_steps"].ravel()) == {1.0, 2.0}
+    np.testing.assert_allclose(counts / counts.sum(), 0.25, atol=0.05)
+
+
+def test_a_generator_for_each_robot_makes_its_values_independent_of_the_others(mujoco_legs):
+    with attach(mujoco_legs) as actuators:
+        actuators.randomize(EVERYTHING, seed=[np.random.default_rng(i) for i in range(ENVS)])
+        first = held(actuators)
+        actuators.randomize(EVERYTHING)
+        actuators.randomize(EVERYTHING, env_ids=[2], seed=[np.random.default_rng(2)])
+        for name, values in held(actuators).items():
+            np.testing.assert_array_equal(values[2], first[name][2])
+        with pytest.raises(actuon.ParameterError, match="seed: got"):
+            actuators.randomize(EVERYTHING, seed=[np.random.default_rng(2)])
+
+
+def test_draws_after_loading_start_from_the_configs(mujoco_legs, tmp_path):
+    with attach(mujoco_legs) as actuators:
+        actuators.randomize({"controller.kp": Uniform(2.0, 2.0)})
+        actuators.save_state(tmp_path / "state.npz")
+    with attach(mujoco_legs) as actuators:
+        actuators.load_state(tmp_path / "state.npz")
+        assert (held(actuators)["2.kp"] == 40.0).all()
+        actuators.randomize({"controller.kp": Uniform(1.0, 1.0)})
+        assert (held(actuators)["2.kp"] == 20.0).all()
+
+
+def test_the_table_names_the_distribution(mujoco_legs):
+    with attach(mujoco_legs) as actuators:
+        actuators.randomize({"controller.kp": Uniform(0.8, 1.2)}, joints=["knee"], env_ids=[1])
+        assert "drawn" not in actuators.resolution_table()  # which shows the first robot
+        actuators.randomize({"controller.kp": Uniform(0.8, 1.2)}, joints=["knee"])
+        drawn = [line for line in actuators.resolution_table().splitlines() if "drawn" in line]
+        assert [line.split()[:2] for line in drawn] == [["knee", "pd.kp"]]
+        assert drawn[0].endswith("config, drawn: Uniform(low=0.8, high=1.2, operation='scale', per_joint=True)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({}, actuon.ParameterError, "needs either parameters or from_fit"),
+        ({"parameters": {}, "from_fit": "fleet.yaml"}, actuon.ParameterError, "needs either"),
+        ({"parameters": Uniform(0.8, 1.2)}, actuon.ParameterError, "parameters: got Uniform.*; must be a mapping"),
+        ({"parameters": {"controller.kq": Uniform(0.8, 1.2)}}, actuon.ParameterError, "Did you mean 'kp'"),
+        ({"parameters": {"battery.voltage": Uniform(0.8, 1.2)}}, actuon.ParameterError, "no stage 'battery'; .*pd"),
+        ({"parameters": {"friction.load_motor": Uniform(0.8, 1.2)}}, actuon.ParameterError, "leaves it out"),
+        ({"parameters": {"controller.kp": (0.8, 1.2)}}, actuon.ParameterError, "controller.kp: .*must be a distribution"),
+        ({"parameters": {"controller.kp": Uniform(-2, -1)}}, actuon.ParameterError, "ControllerPD.kp: got -"),
+        ({"parameters": {"delay.delay_steps": Uniform(4, 9, "set")}}, actuon.ParameterError, "has room for 3"),
+        (
+            {"parameters": {"controller.kp": Uniform(2, 2), "friction.dynamic": Uniform(-2, -1)}},
+            actuon.ParameterError,
+            "EffectFriction.dynamic: got -",
+        ),
+        ({"joints": "kne"}, actuon.ParameterError, "joints: 'kne' matches no joint"),
+        ({"env_ids": [ENVS]}, actuon.SimulationError, "env_ids: got .4.; must be whole numbers from 0 to 3"),
+        ({"seed": "luck"}, actuon.ParameterError, "seed: got 'luck'; must be a whole number"),
+    ],
+)
+def test_draws_that_are_not_allowed_change_nothing(mujoco_legs, arguments, error, said):
+    if arguments and "parameters" not in arguments:
+        arguments = {"parameters": {"controller.kp": Uniform(0.8, 1.2)}, **arguments}
+    with attach(mujoco_legs) as actuators:
+        before = held(actuators)
+        with pytest.raises(error, match=said):
+            actuators.randomize(**arguments)
+        for name, values in held(actuators).items():
+            np.testing.assert_array_equal(values, before[name])
