@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots in physics engines: simulations, and articulations in them."""
+"""Simulations of robots in physics engines."""
 
 from typing import TYPE_CHECKING
 

@@ -29,13 +29,13 @@ class Articulation:
     """One robot, or many of the same kind.
 
     Getters return Warp arrays of shape (N, D). Setters take NumPy, Warp or PyTorch arrays, lists or numbers, which are
-    broadcast. Both work on a subset: ``indices`` of robots, ``dof_indices`` of DOFs, as whole numbers, a slice or a
-    mask. Getters return duplicated indices twice; setters refuse them. Joints of more than one DOF, such as
-    a free base, are not among the DOFs.
+    broadcast. Both accept a subset: ``indices`` of robots, ``dof_indices`` of DOFs, as whole numbers, a slice or a
+    mask. Getters return duplicated indices twice; setters raise an error. Joints of more than one DOF, such as a free
+    base, are not among the DOFs.
 
     Args:
-        paths: Path of a robot, a regex that matches the paths of several, or a list of these. The name of a robot alone
-            means it in every environment.
+        paths: Path of a robot, a regex that matches the paths of several, or a list of these. The name of a robot
+            selects it in every environment.
         simulation: Default: the current one.
 
     Examples:
@@ -47,7 +47,7 @@ class Articulation:
 
     def __init__(self, paths: str | Sequence[str], simulation: Simulation | None = None):
         self.simulation = simulation or current_simulation()
-        """Where they are."""
+        """Simulation of the robots."""
         self.robot_ids = np.array(find_robots(self.simulation.robots, paths))
         """Indices of the robots in ``simulation.robots``, shape (N,)."""
         self.robots: list[Robot] = [self.simulation.robots[i] for i in self.robot_ids]
@@ -141,7 +141,7 @@ class Articulation:
     def set_dof_position_targets(
         self, positions: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
-        """Command ``positions`` [rad or m], of actuators and of the engine's own drives alike.
+        """Set target positions [rad or m] of actuators and of engine drives.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
@@ -159,7 +159,7 @@ class Articulation:
     def set_dof_velocity_targets(
         self, velocities: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
-        """Command ``velocities`` [rad/s or m/s].
+        """Set target velocities [rad/s or m/s] of actuators and of engine drives.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
@@ -214,14 +214,14 @@ class Articulation:
             self.simulation.engine.properties.set(at, lower_limit=low, upper_limit=high)
 
     def get_dof_armatures(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
-        """Return the inertia that is added to joints [kg·m² or kg], such as that of rotors.
+        """Return the armature of joints [kg·m² or kg], including that of the engine's own actuators.
 
-        With what the engine's own actuators add. Zero where the engine makes no use of an armature.
+        It is zero if the engine does not use armature.
         """
         return self._property("armature", indices, dof_indices)
 
     def set_dof_armatures(self, armatures: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
-        """Set the armatures in the engine. Robots may differ. The engine's own actuators then add nothing.
+        """Set the armatures in the engine. The engine's own actuators then add nothing.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
@@ -235,8 +235,8 @@ class Articulation:
     def get_dof_friction(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
         """Return dry [N·m or N] and viscous friction [N·m·s/rad or N·s/m] that the engine applies at joints.
 
-        With what its own actuators add. Zero where the engine makes no use of it. MuJoCo's terms of higher order in the
-        speed are not in it.
+        It includes that of the engine's own actuators, and is zero if the engine does not use it. MuJoCo's terms of
+        higher order in the speed are not included.
         """
         return self._pair("friction", "viscous_friction", indices, dof_indices)
 
@@ -247,7 +247,7 @@ class Articulation:
         indices: IdsLike = None,
         dof_indices: IdsLike = None,
     ) -> None:
-        """Set dry and viscous friction in the engine. None keeps what it is.
+        """Set dry and viscous friction in the engine. None keeps the value.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
@@ -264,7 +264,7 @@ class Articulation:
     def get_dof_friction_properties(
         self, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> tuple[wp.array, wp.array, wp.array]:
-        """Static and dynamic dry friction [N·m or N] and viscous friction, as Isaac Sim has them.
+        """Return static and dynamic dry friction [N·m or N] and viscous friction, as in Isaac Sim.
 
         The engines here have one dry friction, which is both.
         """
@@ -279,7 +279,7 @@ class Articulation:
         indices: IdsLike = None,
         dof_indices: IdsLike = None,
     ) -> None:
-        """Set friction. Static and dynamic dry friction must be the same, or one of them left out.
+        """Set friction. Static and dynamic dry friction must be equal, or one of them None.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
@@ -316,13 +316,13 @@ class Articulation:
         self._set_property("effort_limit", max_efforts, indices, dof_indices)
 
     def get_dof_max_velocities(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
-        """Largest speed that the engine lets joints have [rad/s or m/s]; inf where there is no limit."""
+        """Speed limits of joints in the engine [rad/s or m/s]; inf without a limit."""
         return self._property("velocity_limit", indices, dof_indices)
 
     def set_dof_max_velocities(
         self, max_velocities: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
-        """Set the largest speed. MuJoCo has no such limit, and says so."""
+        """Set the speed limits. MuJoCo has none and raises an error."""
         self._set_property("velocity_limit", max_velocities, indices, dof_indices)
 
     def get_dof_gains(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
@@ -336,7 +336,7 @@ class Articulation:
         indices: IdsLike = None,
         dof_indices: IdsLike = None,
     ) -> None:
-        """Set the gains of the engine's own drives. None keeps what they are.
+        """Set the gains of the engine's own drives. None keeps the values.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
@@ -358,7 +358,7 @@ class Articulation:
         self.simulation.engine.properties.set(at, stiffness=stiffness, damping=damping)
 
     def _gain(self, name: str, argument: str, values: ArrayLike | None, at: DofSet) -> np.ndarray:
-        """Return gains that a setter got, or those that are there."""
+        """Return the gains passed to a setter, or the present ones."""
         if values is not None:
             return self.numbers(argument, values, at.shape)
         held = self.simulation.engine.properties.get(name, at)
@@ -395,7 +395,7 @@ class Articulation:
         return self._copied(self.simulation.engine.bodies.poses(self._to_read(indices)))
 
     def set_root_poses(self, poses: ArrayLike, indices: IdsLike = None) -> None:
-        """Move robots with a free base, to poses as `get_root_poses` gives them.
+        """Move robots with a free base to poses in the format of `get_root_poses`.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf) as simulation:
@@ -416,7 +416,7 @@ class Articulation:
         return self._copied(self.simulation.engine.bodies.velocities(self._to_read(indices)))
 
     def set_root_velocities(self, velocities: ArrayLike, indices: IdsLike = None) -> None:
-        """Give robots with a free base velocities as `get_root_velocities` gives them.
+        """Set velocities of robots with a free base, in the format of `get_root_velocities`.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf) as simulation:
@@ -438,7 +438,7 @@ class Articulation:
     def set_world_poses(
         self, positions: ArrayLike | None = None, orientations: ArrayLike | None = None, indices: IdsLike = None
     ) -> None:
-        """Move robots with a free base. None keeps what it is.
+        """Move robots with a free base. None keeps the position or orientation.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf) as simulation:
@@ -465,7 +465,7 @@ class Articulation:
         angular_velocities: ArrayLike | None = None,
         indices: IdsLike = None,
     ) -> None:
-        """Give robots with a free base velocities. None keeps what it is.
+        """Set velocities of robots with a free base. None keeps the linear or angular velocity.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf) as simulation:
@@ -505,7 +505,7 @@ class Articulation:
     def get_tendon_targets(
         self, indices: IdsLike = None, tendon_indices: str | Sequence[str] | IdsLike = None
     ) -> wp.array:
-        """Lengths [m or rad] that drives of tendons are to hold, shape (n, t).
+        """Target lengths of tendons [m or rad], shape (n, t).
 
         Args:
             indices: Which robots. Default: all.
@@ -518,7 +518,7 @@ class Articulation:
     def set_tendon_targets(
         self, lengths: ArrayLike, indices: IdsLike = None, tendon_indices: str | Sequence[str] | IdsLike = None
     ) -> None:
-        """Command ``lengths`` [m or rad]. Targets of the joints on a fixed tendon follow, all by as much as they count.
+        """Set target lengths [m or rad]. Targets of the joints on a fixed tendon follow.
 
         Args:
             lengths: As for `set_dof_position_targets`.
@@ -527,7 +527,7 @@ class Articulation:
         """
         self.simulation.check_open()
         if not self.get_tendon_names():
-            raise SimulationError(f"'{self.paths[0]}' has no tendon with a position servo that a target could be for")
+            raise SimulationError(f"'{self.paths[0]}' has no tendon with a position servo; targets need one")
         at, moved = self.to_write(indices), self.robots[0].kind.tendon_dofs
         columns = ids_to_write("tendon_indices", self._tendons(tendon_indices), len(moved))
         numbers = self.numbers("lengths", lengths, (len(at), len(columns)))
@@ -545,15 +545,15 @@ class Articulation:
     # Values as they are
 
     def live(self, kind: str) -> wp.array | None:
-        """Values as the simulation itself holds them, shape (N, D): not copied, and overwritten by the next step.
+        """Return the simulation's own array, shape (N, D), not copied. The next step overwrites it.
 
-        For loops that count microseconds. Only to be read; what is written there need not reach the engine.
+        For fast loops. Read only: the engine may ignore values that are written to it.
 
         Args:
             kind: ``"joint_q"``, ``"joint_qd"``, ``"joint_target_q"``, ``"joint_target_qd"`` or ``"joint_f"``.
 
         Returns:
-            None where the DOFs of a robot do not lie side by side, as around a ball joint.
+            None if the DOFs of a robot are not contiguous, as around a ball joint.
         """
         self.simulation.check_open()
         array = getattr(self.simulation.arrays, kind)
@@ -574,7 +574,7 @@ class Articulation:
         return self._view(kind).copy()
 
     def _view(self, kind: str) -> np.ndarray:
-        """Return values of ``kind`` without a copy if the DOFs lie side by side."""
+        """Return values of ``kind``, without a copy if the DOFs are contiguous."""
         array = getattr(self.simulation.arrays, kind)
         known, view = self._views.get(kind, (None, None))
         if known is array and view is not None:
@@ -610,7 +610,7 @@ class Articulation:
         self.simulation.engine.state.write(kind, at, numbers)
 
     def _check_used(self, kind: str, at: DofSet, targets: np.ndarray, indices: IdsLike, dof_indices: IdsLike) -> None:
-        """Refuse targets that nothing follows, where they are other than before."""
+        """Raise an error for changed targets that nothing follows."""
         simulation = self.simulation
         now = simulation.owners.version, simulation.engine.drives.version
         version, unused = self._unused.get(kind, (None, None))
@@ -662,7 +662,7 @@ class Articulation:
         """Return the DOFs of a setter.
 
         Raises:
-            SimulationError: A robot or DOF is not there, or named twice.
+            SimulationError: A robot or DOF does not exist, or is given twice.
         """
         self.simulation.check_open()
         if indices is None and dof_indices is None:
@@ -676,10 +676,10 @@ class Articulation:
         return ids("indices", indices, len(self)), ids("dof_indices", dof_indices, self.num_dofs)
 
     def numbers(self, name: str, values: ArrayLike, shape: tuple[int, int], finite: bool = True) -> np.ndarray:
-        """Return values that a setter got as float32, broadcast to ``shape``.
+        """Return the values of a setter as float32, broadcast to ``shape``.
 
         Raises:
-            SimulationError: They do not fit, or are not finite in 32 bits.
+            SimulationError: They do not fit the shape, or are not finite in 32 bits.
         """
         if hasattr(values, "detach"):
             values = values.detach().cpu()
@@ -701,9 +701,9 @@ class Articulation:
         return wp.array(values.astype(np.float32, copy=False), device=self.simulation.device, copy=False)
 
     def _copied(self, values: np.ndarray) -> wp.array:
-        """Copy a view into an array that nobody holds any more, or into a new one.
+        """Copy a view into an array that is no longer referenced, or into a new one.
 
-        Making a Warp array takes 5 µs, twice as long as all the rest of a getter.
+        Creating a Warp array takes 5 µs, twice as long as the rest of a getter.
         """
         if not self.simulation.device.is_cpu:
             return self._array(values.copy())
@@ -730,7 +730,7 @@ class Articulation:
 
 
 def _grid(indices: np.ndarray) -> tuple[int, int] | None:
-    """Return first index and distance of rows, where ``indices`` of shape (n, d) lie side by side; None elsewhere."""
+    """Return first index and stride of the rows of ``indices``, shape (n, d), if each is contiguous; else None."""
     first = int(indices[0, 0])
     step = int(indices[1, 0]) - first if len(indices) > 1 else indices.shape[1]
     rows, columns = (np.arange(length) for length in indices.shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops a simulation that diverged, and says which joint started it."""
+"""Detection of divergence, with the joint that started it."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from .robots import Robot
 
 HUGE = 1.0e10
-"""A position [rad or m] or velocity [rad/s or m/s] beyond it has diverged. MuJoCo draws the same line."""
+"""Position [rad or m] or velocity [rad/s or m/s] beyond which a simulation has diverged, as in MuJoCo."""
 _HUGE_SQUARED = np.float32(HUGE**2)
 _STEPS = (16, 2048)
-"""How many steps are remembered, at least and at most."""
+"""Smallest and largest number of steps that are remembered."""
 _NUMBERS = 1 << 20
-"""How many speeds are remembered, of all DOFs, beyond the least number of steps."""
+"""Number of remembered speeds of all DOFs, above the smallest number of steps."""
 _FAST = 1.0
-"""Motion within one step [rad or m] from which on the arithmetic alone makes a robot diverge."""
+"""Motion within one step [rad or m] beyond which the integration itself diverges."""
 _QUICK = 0.1
-"""Motion within one step [rad or m] that may be the begin of it, where it is also `_FASTER` than before."""
+"""Motion within one step [rad or m] that may start a divergence, if it is also `_FASTER` than before."""
 _FASTER = 10.0
 _BEFORE = 8
 _ONSET = 32
-"""Steps around its begin in which energy is counted."""
+"""Steps around the start of a divergence whose energy is counted."""
 
 
 class StateWatch:
-    """Looks at the state of a simulation after each step, and remembers the last ones.
+    """Check of the state after each step, with a memory of the last steps.
 
-    In a coupled robot, one unstable joint takes the others along, the light ones faster than itself, until everything
-    is NaN in the same step. Energy tells them apart: over a step, an effort τ puts in τ·(q̇₀ + q̇₁)/2·dt, which is
-    positive and grows where the effort drives the instability, and negative on joints whose motors only resist.
+    In a coupled robot, one unstable joint moves the others, the light ones faster than itself, until all are NaN in the
+    same step. Energy identifies it: in a step, an effort τ adds τ·(q̇₀ + q̇₁)/2·dt, which is positive and grows at the
+    joint that drives the instability, and is negative at joints whose motors only resist.
 
     Args:
         robots: All robots, environment by environment.
@@ -53,7 +53,7 @@ class StateWatch:
         self._velocities = np.zeros((self._steps, width), np.float32)
         self._efforts = np.zeros((self._steps, width), np.float32)
         self.time: float
-        """Time of the last step that is remembered [s]."""
+        """Time of the last remembered step [s]."""
         self.forget()
 
     def forget(self) -> None:
@@ -72,10 +72,10 @@ class StateWatch:
             time: Simulated time [s].
             dt: Time step [s].
             sound: Whether no position or velocity is NaN, infinite or huge.
-            env: Environment to name where one is. Default: the first in which one is.
+            env: Environment to name in the error. Default: the first that diverged.
 
         Raises:
-            SimulationError: It is not sound; says which joint diverged.
+            SimulationError: The state is not sound; names the joint that diverged.
         """
         if not sound:
             what, joint = self._what_diverged(dt, env)
@@ -86,24 +86,24 @@ class StateWatch:
 
     @property
     def ring(self) -> tuple[int, np.ndarray, np.ndarray]:
-        """Rows to which an engine writes velocities and efforts of its steps itself, and how many there are.
+        """Rows to which an engine writes velocities and efforts of its steps, and their number.
 
-        It begins with row `length`, modulo that number, and tells `extend`.
+        It starts at row `length`, modulo that number, and then calls `extend`.
         """
         return self._steps, self._velocities, self._efforts
 
     @property
     def length(self) -> int:
-        """How many steps were remembered since the last `forget`."""
+        """Number of steps since the last `forget`."""
         return self._length
 
     def extend(self, steps: int, time: float) -> None:
-        """Take over steps that an engine has written to the `ring`, up to ``time`` [s]."""
+        """Accept steps that an engine has written to the `ring`, up to ``time`` [s]."""
         self._length += steps
         self.time = time
 
     def remember(self, time: float, velocity: np.ndarray, effort: np.ndarray) -> None:
-        """Remember what was sound at ``time`` [s]: velocities and efforts, flat as the simulation's are."""
+        """Remember the sound velocities and efforts at ``time`` [s], flat as the simulation's arrays."""
         if time != self.time:
             row = self._length % self._steps
             self._velocities[row] = velocity
@@ -112,7 +112,7 @@ class StateWatch:
             self.time = time
 
     def _what_diverged(self, dt: float, env: int | None) -> tuple[str, str | None]:
-        """Say what diverged in a step of ``dt`` [s], and name the joint that did it; None for that of a base."""
+        """Describe what diverged in a step of ``dt`` [s]; return the text and the joint that caused it, None for a base."""
         found = []
         for kind, values in (("joint_q", self._position), ("joint_qd", self._velocity)):
             places = np.flatnonzero(~(np.abs(values) <= HUGE))
@@ -136,8 +136,8 @@ class StateWatch:
         return f"the {what} of joint '{name}' of '{robot.path}' is {value:.6g}{end}", name
 
     def _first_to_leave(self, dofs: np.ndarray, dt: float) -> int:
-        """Which of ``dofs`` got the most energy from its effort when the motion began to grow; without efforts, which
-        is the fastest."""
+        """Return the one of ``dofs`` that received most energy when the motion began to grow; without efforts, the
+        fastest."""
         rows = [i % self._steps for i in range(max(0, self._length - self._steps), self._length)]
         now = np.abs(self._velocity[dofs])
         speeds = self._velocities[rows][:, dofs].astype(np.float64)
@@ -158,9 +158,9 @@ class StateWatch:
 
 
 def _is_sound(values: np.ndarray) -> bool:
-    """Whether all values, of shape (n,), are finite, and none is huge.
+    """Return whether all values, of shape (n,), are finite, and none is huge.
 
-    Where the sum of their squares is within the square of what is huge, each of them is: one call in place of three.
+    If the sum of squares is below the square of the limit, each value is below it: one call instead of three.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(values.dot(values) <= _HUGE_SQUARED) or bool((np.absolute(values) <= HUGE).all())

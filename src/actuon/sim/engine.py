@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protocol of a physics engine: five parts, and the methods that step them."""
+"""Protocol of a physics engine: five parts, and methods that step it."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from .robots import DofSet, Robot
 from .step_map import StepMaps
 
 Undo: TypeAlias = Callable[[], object]
-"""Restores what was changed in an engine."""
+"""Function that restores changes in an engine."""
 
 STATE = ("joint_q", "joint_qd")
-"""Arrays of a simulation that hold the state of joints."""
+"""Names of the arrays of joint states."""
 TARGETS = {"joint_target_q": "position", "joint_target_qd": "velocity"}
-"""Arrays that hold targets, and what they are targets of."""
+"""Names of the arrays of targets, and their quantities."""
 CONTROL = (*TARGETS, "joint_f")
-"""Arrays that hold what moves joints."""
+"""Names of the arrays of targets and efforts."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """A property of joints that engines hold."""
+    """A property of joints in an engine."""
 
     unit: str
-    """For a revolute joint."""
+    """Unit for a revolute joint."""
     is_limit: bool = False
-    """Whether it is infinite where an engine has none; others are zero."""
+    """Whether a missing value is infinite; other properties are zero."""
     minimum: float = 0.0
-    """Smallest value that is allowed."""
+    """Smallest allowed value."""
 
 
 PROPERTIES = {
@@ -54,54 +54,54 @@ PROPERTIES = {
     "stiffness": Property("N·m/rad"),
     "damping": Property("N·m·s/rad"),
 }
-"""Properties of joints, by name. Stops come in a pair, and so do gains of the engine's own drives.
+"""Properties of joints, by name. Stops are a pair, and so are gains of the engine's own drives.
 
-How an engine holds them is in its ``rows.py``, with a row for each.
+The ``rows.py`` of an engine maps each of them to its model.
 """
 
 CORRECTIONS = 6
-"""How often a step is taken again at most: efforts of other DOFs may end beyond their limits then."""
+"""Most repetitions of a step: a repetition may move efforts of other DOFs beyond their limits."""
 
 TOLERANCE = 0.01
-"""How far beyond what limits allow an effort may end, as a share of the most that they allow."""
+"""Largest excess of an effort at the end of a step, as a share of its largest limit."""
 
 AGREED = 0.5
-"""How far an effort that was clipped where a step begins, or corrected, may be from that of the chain where it ends, as
-a share of the most that limits allow where it begins. A slope there is zero, and says nothing of the other side
-of the limit."""
+"""Largest difference between an effort that was clipped at the start of a step, or corrected, and that of the chain at
+its end, as a share of the largest limit at the start. The derivative of a clipped effort is zero, and does not describe
+the other side of the limit."""
 
 NEAR = 0.5
-"""Share of what limits allow where a step begins from which on they are looked at where it ends."""
+"""Share of the limits at the start of a step above which they are checked at its end."""
 
 
 class SlopesRefusedError(SimulationError):
-    """An engine does not take in slopes of efforts."""
+    """An engine cannot use the derivatives of efforts."""
 
 
 class Tangent(NamedTuple):
-    """Efforts at the present state, and how they change with it, each float32 of shape (n, D)."""
+    """Efforts at the present state, and their derivatives, each float32 of shape (n, D)."""
 
     effort: wp.array
     """[N·m or N]."""
     slope_q: wp.array
-    """By position [N·m/rad or N/m]."""
+    """Derivative by position [N·m/rad or N/m]."""
     slope_qd: wp.array
-    """By velocity [N·m·s/rad or N·s/m]."""
+    """Derivative by velocity [N·m·s/rad or N·s/m]."""
     lower: wp.array
-    """Lowest effort that limits allow [N·m or N]."""
+    """Lowest effort within the limits [N·m or N]."""
     upper: wp.array
-    """Highest one."""
+    """Highest effort within the limits [N·m or N]."""
 
 
 class HeldTangent(NamedTuple):
-    """A tangent that an engine holds."""
+    """A tangent in an engine."""
 
     write: Callable[[], None]
-    """Hands it over, as it is now."""
+    """Writes the present values to the engine."""
     applied: Callable[[], np.ndarray]
-    """Efforts that the engine applied in its last step [N·m or N], shape (n, d); before it, those of the tangent."""
+    """Efforts that the engine applied in its last step [N·m or N], shape (n, d); before the first, the tangent's."""
     release: Undo
-    """Lets go of it."""
+    """Removes it from the engine."""
 
 
 class EndOfStep(NamedTuple):
@@ -109,7 +109,7 @@ class EndOfStep(NamedTuple):
 
     tangent: Tangent
     evaluate: Callable[[], bool]
-    """Fills it, at the state of the engine as it is now; False where there is nothing to look at."""
+    """Computes the efforts at the engine's present state; False if there is nothing to check."""
 
 
 class EngineState(Protocol):
@@ -117,90 +117,91 @@ class EngineState(Protocol):
 
     @property
     def arrays(self) -> SimpleNamespace:
-        """All of them as actuators read them, flat Warp arrays by the names of `STATE` and `CONTROL`."""
+        """Flat Warp arrays by the names of `STATE` and `CONTROL`, as actuators read them."""
 
     def refresh(self) -> None:
-        """Bring ``arrays`` up to date with the engine."""
+        """Update ``arrays`` from the engine."""
 
     def write(self, kind: str, at: DofSet, values: np.ndarray) -> None:
         """Set values of `STATE` or `CONTROL` in the engine, float32 of shape (n, d)."""
 
     def effort_writer(self, at: DofSet, efforts: wp.array) -> Callable[[], None]:
-        """Return what hands ``efforts``, float32 of shape (n, D), to the engine at each call, for these DOFs only."""
+        """Return a function that writes ``efforts``, float32 of shape (n, D), of these DOFs to the engine."""
 
     def load_reader(self, at: DofSet, loads: wp.array) -> Callable[[], None] | None:
-        """Return what writes the external loads of these robots' joints in the last step to ``loads``, at each call.
+        """Return a function that writes the external loads of these robots' joints in the last step to ``loads``.
 
-        That is all that pushed on a joint but its motor, springs and its own dry friction [N·m or N]: gravity, motion
-        of other joints, contacts. ``loads`` is float32, flat as the velocities. None where the engine does not tell.
+        They are all efforts at a joint but those of its motor, its springs and its own dry friction [N·m or N]:
+        gravity, motion of other joints, contacts. ``loads`` is float32, flat as the velocities. None if the engine does
+        not report them.
         """
 
     def tendon_targets(self, at: DofSet) -> np.ndarray:
-        """Return lengths that drives of tendons are to hold [m or rad], shape (n, T)."""
+        """Return target lengths of tendons [m or rad], shape (n, T)."""
 
     def set_tendon_targets(self, at: DofSet, tendons: np.ndarray, lengths: np.ndarray) -> None:
-        """Set these, for lengths of shape (n, t), of which there is at least one."""
+        """Set target lengths of at least one tendon, shape (n, t)."""
 
     def loads(self) -> np.ndarray | None:
-        """Return external loads that `load_reader` tells next [N·m or N], copied, shape (environments, DOFs).
+        """Return a copy of the external loads that `load_reader` writes next [N·m or N], shape (environments, DOFs).
 
-        None where nobody reads them.
+        None if nobody reads them.
         """
 
     def set_loads(self, envs: np.ndarray, loads: np.ndarray) -> None:
-        """Let `load_reader` tell such loads, of shape (n, DOFs), until the next step. The state is loaded before."""
+        """Set the loads that `load_reader` writes until the next step, shape (n, DOFs), after the state was loaded."""
 
     def reset(self, envs: np.ndarray) -> None:
-        """Bring environments back to their first state and targets. There is at least one, each named once."""
+        """Return at least one environment, each given once, to its first state and targets."""
 
     def save(self) -> np.ndarray:
         """Return state, targets and efforts of all environments, shape (environments, ...)."""
 
     def load(self, envs: np.ndarray, state: np.ndarray) -> None:
-        """Put environments into such a state, of shape (n, ...)."""
+        """Load a state of `save` into environments, shape (n, ...)."""
 
 
 class EngineProperties(Protocol):
     """`PROPERTIES` of joints."""
 
     no_limit: float
-    """How the engine says that a joint has no limit of effort or speed."""
+    """Value of the engine for no limit of effort or speed."""
 
     @property
     def limits_version(self) -> int:
-        """Another number whenever limits of efforts have changed."""
+        """Number that changes with the effort limits."""
 
     def get(self, name: str, at: DofSet) -> np.ndarray | None:
-        """Return a property, shape (n, d), with what the engine's own actuators add to inertia and friction.
+        """Return a property, shape (n, d), including the inertia and friction of the engine's own actuators.
 
-        None where the engine makes no use of it.
+        None if the engine does not use it.
         """
 
     def set(self, at: DofSet, **values: np.ndarray) -> None:
         """Set a property, or a pair, for values of shape (n, d). The engine's own actuators then add nothing to it."""
 
     def writer(self, name: str, at: DofSet, values: wp.array) -> Callable[[], None]:
-        """Return what hands ``values``, float32 of shape (n, D), to the engine at each call, for these DOFs only.
+        """Return a function that writes ``values``, float32 of shape (n, D), of these DOFs to the engine.
 
-        For properties that change at every step: ``"friction"`` and ``"viscous_friction"``.
+        For properties that change at each step: ``"friction"`` and ``"viscous_friction"``.
         """
 
     def contents(self) -> dict[str, np.ndarray]:
-        """Return what the engine's model holds and may be changed, by name, not copied."""
+        """Return the arrays of the engine's model that may change, by name, not copied."""
 
     def checked(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
-        """Refuse contents of a file that do not fit. Returns what takes them over.
+        """Raise an error for contents of a file that do not fit. Returns a function that loads them.
 
         Args:
-            where: What to call the file in an error.
-            found: What `contents` gave.
+            where: Name of the file in an error.
+            found: Result of `contents`.
         """
 
     def keep(self, at: DofSet) -> Undo:
-        """Return what gives these DOFs their properties back as they are now, to the last bit."""
+        """Return a function that restores the present properties of these DOFs, to the last bit."""
 
     def stiffen_friction(self, at: DofSet) -> Undo:
-        """Let dry friction of these DOFs hold as firmly as the engine can, and stop a joint within a step."""
+        """Make dry friction of these DOFs as stiff as the engine can, so that it stops a joint within a step."""
 
 
 class EngineDrives(Protocol):
@@ -208,45 +209,45 @@ class EngineDrives(Protocol):
 
     @property
     def version(self) -> int:
-        """Another number whenever a DOF has got or lost a drive."""
+        """Number that changes when a DOF gets or loses a drive."""
 
     def follows(self, kind: str, at: DofSet) -> np.ndarray | None:
-        """Return whether the engine itself follows targets of a `TARGETS` kind, shape (d,). None: of all."""
+        """Return whether the engine follows targets of a `TARGETS` kind, shape (d,). None: of all DOFs."""
 
     def silence(self, at: DofSet) -> Undo:
-        """Make the drives push no more on these DOFs."""
+        """Disable the drives of these DOFs."""
 
     def are_silent(self, at: DofSet) -> np.ndarray:
-        """Return whether no drive pushes on a DOF, read back from the engine, shape (n, d)."""
+        """Return whether no drive acts on a DOF, read back from the engine, shape (n, d)."""
 
     def describe(self, at: DofSet) -> str:
-        """Return which drive still pushes on a single DOF."""
+        """Describe the drive that still acts on a single DOF."""
 
     def add(self, at: DofSet, stiffness: np.ndarray, damping: np.ndarray) -> Undo:
-        """Give DOFs that are to have these gains, each of shape (n, d), a drive where the engine has none that can.
+        """Add drives for these gains, each of shape (n, d), to DOFs without a suitable one.
 
         Raises:
             SimulationError: Options of the engine switch the drives off.
         """
 
     def effort_range(self, at: DofSet) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return lowest and highest effort [N·m or N] of the drives that the robot came with, each of shape (n, d).
+        """Return lowest and highest effort [N·m or N] of the robot's original drives, each of shape (n, d).
 
-        None where both bounds are alike everywhere, and the property ``"effort_limit"``.
+        None if both bounds are the property ``"effort_limit"`` everywhere.
         """
 
     def effort_sources(self, at: DofSet) -> list[str]:
-        """Return where the limit of each DOF's effort comes from, "" for no limit; none where it is not known."""
+        """Return the source of each DOF's effort limit, "" for no limit; an empty list if unknown."""
 
     def joint_range(self, at: DofSet) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return lowest and highest effort [N·m or N] that joints take from any actuator, each of shape (n, d).
+        """Return lowest and highest effort [N·m or N] that joints accept from all actuators, each of shape (n, d).
 
-        The engine clips its own drives to it, and not efforts from outside. Where it adds gravity compensation within
-        the limit, it is what that leaves, in the present state. None where it holds no such limits.
+        The engine clips its own drives to this range, but not external efforts. Gravity compensation within the limit
+        is subtracted, at the present state. None without such limits.
         """
 
     def lift_limits(self, at: DofSet) -> Undo:
-        """Let the engine not clip a part of the effort of joints alone, where actuators keep the sum to its limits."""
+        """Stop the engine from clipping a part of a joint's effort when actuators limit the sum."""
 
 
 class EngineBodies(Protocol):
@@ -262,7 +263,7 @@ class EngineBodies(Protocol):
         """Return linear [m/s] and angular velocity [rad/s] in the world, of the origin of roots, shape (n, 6)."""
 
     def set_velocities(self, at: DofSet, velocities: np.ndarray) -> None:
-        """Give robots with a free base a velocity."""
+        """Set velocities of robots with a free base."""
 
     def push(self, at: DofSet, forces: np.ndarray) -> None:
         """Push at the centre of mass of roots with ``forces`` [N] of shape (n, 3), until the next call."""
@@ -275,33 +276,33 @@ class EngineBodies(Protocol):
 
 
 class EngineTangents(Protocol):
-    """Efforts with slopes, which the engine takes into its own solve."""
+    """Efforts with derivatives, which the engine integrates implicitly."""
 
     @property
     def integrator(self) -> str:
-        """How the engine integrates, such as ``"implicitfast"``; empty where it does not say."""
+        """Integrator, such as ``"implicitfast"``; empty if unknown."""
 
     @property
     def integrator_changed(self) -> str:
-        """The file's own integrator, where another one is used as long as tangents are held; else empty."""
+        """Integrator of the file, if another one replaces it while tangents are held; else empty."""
 
     def hold(
         self, at: DofSet, tangent: Tangent, ending: EndOfStep | None = None, share: Callable[[], float] | None = None
     ) -> HeldTangent:
-        """Take the slopes of efforts of these DOFs into the engine's solve, until the tangent is released.
+        """Integrate efforts of these DOFs implicitly, until the tangent is released.
 
-        Slopes above zero, which would drive a motion on, count as zero, and so do those that are not a number.
+        Derivatives above zero, which would amplify a motion, count as zero, and so does NaN.
 
         Args:
             at: The DOFs.
-            tangent: What is handed over.
-            ending: With it, limits bind: where an effort ends beyond what they allow at the state that the step
-                ends in, the step is taken again with the tangent of the bound there.
-            share: Returns which share of the stability limit the efforts use with slopes in the integrator that there
-                is at the call: for an engine that can choose one. Default: it chooses by the time step alone.
+            tangent: Efforts and derivatives.
+            ending: Enforces limits: if an effort exceeds its limits at the end of a step, the engine repeats the step
+                with the tangent of the bound.
+            share: Returns the share of the stability limit that implicit efforts use with the present integrator, for
+                an engine that can choose one. Default: it chooses by the time step alone.
 
         Raises:
-            SlopesRefusedError: The engine takes in none.
+            SlopesRefusedError: The engine cannot use derivatives.
         """
 
 
@@ -311,7 +312,7 @@ class Engine(Protocol):
     time: float
     """Simulated time [s]."""
     steps_single_robots: bool
-    """Whether it steps actuators robot by robot, in compiled code."""
+    """Whether the engine steps actuators robot by robot, in compiled code."""
 
     @property
     def num_envs(self) -> int:
@@ -319,7 +320,7 @@ class Engine(Protocol):
 
     @property
     def device(self) -> wp.Device:
-        """Where its arrays are."""
+        """Device of the arrays."""
 
     @property
     def dt(self) -> float:
@@ -331,7 +332,7 @@ class Engine(Protocol):
 
     @property
     def watch(self) -> StateWatch | None:
-        """Check for states that diverged; None where it would wait for a GPU."""
+        """Detection of divergence; None if it would wait for a GPU."""
 
     @property
     def state(self) -> EngineState:
@@ -343,7 +344,7 @@ class Engine(Protocol):
 
     @property
     def drives(self) -> EngineDrives:
-        """Its own drives."""
+        """The engine's own drives."""
 
     @property
     def bodies(self) -> EngineBodies:
@@ -351,34 +352,34 @@ class Engine(Protocol):
 
     @property
     def tangents(self) -> EngineTangents:
-        """Efforts with slopes."""
+        """Efforts with derivatives."""
 
     def step(self, steps: int, motors: Sequence[Motor]) -> int:
-        """Step motors and physics, at least once and at most so often, count the time, and refresh.
+        """Step motors and physics, at least once and at most ``steps`` times, advance the time, and refresh.
 
         Returns:
-            How many steps were taken.
+            Number of steps taken.
         """
 
     def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> bool:
-        """Step one of the motors at once, in compiled code. False where it has to be stepped from Python."""
+        """Step one of the motors in compiled code. Returns False if Python must step it."""
 
     def is_sound(self) -> bool:
         """Return whether no position or velocity is NaN, infinite or huge."""
 
     def description(self) -> dict[str, str]:
-        """Return what of the engine and its model must be the same for a file to fit: texts by label."""
+        """Return texts by label that describe the engine and its model; they must match those of a file."""
 
     def check_options(self) -> None:
-        """Refuse options with which the engine ignores what it was handed."""
+        """Raise an error for options that make the engine ignore written values."""
 
     def step_maps(self, robot: Robot, dt: float, viscous: np.ndarray | None = None) -> StepMaps:
-        """Return how steps of ``dt`` [s] answer to small motions of a robot, around poses and with properties as they
-        are now, without slopes of efforts that the engine holds.
+        """Return linear maps of steps of ``dt`` [s] for small motions of a robot around poses, with the present
+        properties and without derivatives of efforts.
 
         Args:
             robot: The robot.
-            dt: Time step [s], which need not be that of the simulation.
-            viscous: Viscous friction of its DOFs [N·m·s/rad or N·s/m], shape (D,); NaN where it is as now. Default: all
-                of it.
+            dt: Time step [s], independent of the simulation's.
+            viscous: Viscous friction of its DOFs [N·m·s/rad or N·s/m], shape (D,); NaN for the present one. Default:
+                NaN.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of a simulation, and callbacks that are called at them."""
+"""Events of a simulation, and their callbacks."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from ..errors import StructureError
 
 
 class Event(enum.Enum):
-    """Moments in the life of a simulation, and what a callback gets after the simulation itself."""
+    """Events of a simulation. Callbacks receive the simulation and the arguments below."""
 
     PHYSICS_READY = "physics ready"
-    """The simulation starts, for the first time or again after a stop. Nothing."""
+    """The simulation starts, for the first time or again after a stop. No arguments."""
     PRE_STEP = "pre-step"
-    """Just before the engine advances. The time step [s]."""
+    """Before the engine advances. Argument: the time step [s]."""
     POST_STEP = "post-step"
-    """Just after. The time step [s]."""
+    """After the engine advanced. Argument: the time step [s]."""
     RESET = "reset"
-    """Environments went back to their start. Their ids."""
+    """Environments were reset. Argument: their ids."""
     SAVE = "save"
-    """`Simulation.save_state` was called. A dict to put one's own into."""
+    """`Simulation.save_state` was called. Argument: a dict for the callback's own data."""
     LOAD = "load"
-    """Environments went back to such a state. That dict, and their ids."""
+    """`Simulation.load_state` was called. Arguments: that dict, and the ids of the environments."""
     STOP = "stop"
-    """The simulation stops. Nothing."""
+    """The simulation stops. No arguments."""
 
 
 def refuse_copies(owner: object, protocol: object) -> NoReturn:
-    """Refuse to copy or pickle an object, as its ``__reduce_ex__``: a copy would close what the original still uses."""
+    """Raise an error, as the ``__reduce_ex__`` of an object: a copy would close what the original still uses."""
     raise StructureError(
         f"{type(owner).__name__} cannot be copied or pickled: what it holds in a simulation has one owner. Use the "
         "object itself, or make another"
@@ -39,7 +39,7 @@ def refuse_copies(owner: object, protocol: object) -> NoReturn:
 
 
 class Subscription:
-    """Keeps a callback subscribed until `cancel`."""
+    """Subscription of a callback, until `cancel`."""
 
     __reduce_ex__ = refuse_copies
 
@@ -47,16 +47,16 @@ class Subscription:
         self._callbacks = callbacks
 
     def cancel(self) -> None:
-        """Stop being called. May be called again, and from the callback itself."""
+        """End the subscription. May be called again, and from the callback."""
         self._callbacks.pop(self, None)
 
 
 def subscribe_weakly(simulation: Any, methods: Mapping[Event, Callable[..., object]]) -> list[Subscription]:
-    """Let a simulation call methods of an object at events, until the object goes away.
+    """Subscribe methods of an object to events of a simulation, until the object is deleted.
 
     Args:
         simulation: The simulation.
-        methods: Methods of one object, which get what a callback gets after the simulation itself.
+        methods: Methods of one object, which receive the arguments of a callback without the simulation.
     """
 
     def caller(method: Callable[..., object]) -> Callable[..., None]:
@@ -82,7 +82,7 @@ def _cancel(subscriptions: list[Subscription]) -> None:
 
 
 class Events:
-    """Callbacks by event, called in the order in which they subscribed."""
+    """Callbacks by event, called in the order of their subscription."""
 
     def __init__(self) -> None:
         self._callbacks: dict[Event, dict[Subscription, Callable[..., object]]] = {event: {} for event in Event}
@@ -95,14 +95,14 @@ class Events:
         return subscription
 
     def fire(self, event: Event, *arguments: Any) -> None:
-        """Call all who subscribed. One that cancels another keeps it from being called."""
+        """Call all callbacks, except those that an earlier one cancelled."""
         callbacks = self._callbacks[event]
         for subscription in tuple(callbacks):
             if subscription in callbacks:
                 callbacks[subscription](*arguments)
 
     def has_any(self, *events: Event) -> bool:
-        """Whether somebody subscribed to one of ``events``."""
+        """Return whether one of ``events`` has a callback."""
         for event in events:  # noqa: SIM110 - a generator takes longer than all of it, at each step
             if self._callbacks[event]:
                 return True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which robots, DOFs or environments: as whole numbers, a slice or a mask.
+"""Ids of robots, DOFs or environments: whole numbers, a slice or a mask.
 
-To read, an id may be given several times, and to reset too; to write not, as it could get two values.
+Ids to read or to reset may be given several times. Ids to write may not, as they could get two values.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ..typing import IdsLike
 
 
 def read_ids(name: str, ids: IdsLike, count: int) -> np.ndarray:
-    """Ids from 0 to ``count`` - 1 as they are given, shape (n,).
+    """Return ids from 0 to ``count`` - 1 in the given order, shape (n,).
 
     Args:
-        name: What to call them in an error.
+        name: Name of the argument in an error.
         ids: None for all, whole numbers, a slice, or a mask of ``count`` booleans; a list or an array of any framework.
-        count: How many there are.
+        count: Number of robots, DOFs or environments.
 
     Raises:
         SimulationError: They are something else, negative or too large.
@@ -47,15 +47,15 @@ def _allowed(count: int) -> str:
 
 
 def ids_to_reset(name: str, ids: IdsLike, count: int) -> np.ndarray:
-    """Ids as in `read_ids`, each once and in order: to reset one twice is to reset it once."""
+    """Return the ids of `read_ids`, each once and in rising order."""
     return np.unique(read_ids(name, ids, count))
 
 
 def ids_to_write(name: str, ids: IdsLike, count: int) -> np.ndarray:
-    """Ids as in `read_ids`, each given once.
+    """Return the ids of `read_ids`, each of which must be given once.
 
     Raises:
-        SimulationError: One is given more than once: which of its values would count?
+        SimulationError: One is given more than once.
     """
     numbers = read_ids(name, ids, count)
     if ids is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuators on robots as an engine steps them: before each step of physics, from Python or in its own compiled loop."""
+"""Protocol of actuators on robots, which an engine steps before physics, from Python or in its compiled loop."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class RobotCall:
 
     call: CCall
     cells: np.ndarray
-    """Number of each of the n robots in the kernel, its argument ``first``, or -1 for one that it does not step."""
+    """The kernel's argument ``first`` for each of the n robots, or -1 for a robot that it does not step."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Memory of a chain whose efforts are implicit, as addresses: ``size`` bytes for each of its robots."""
+    """Addresses of the memory of a chain with implicit efforts, ``size`` bytes for each of its robots."""
 
     memory: int
     before: int
     """Copy of the memory before the last step."""
     at_end: int
-    """Copy for what the chain would give where a step ends."""
+    """Copy to evaluate the chain at the end of a step."""
     size: int
     cells: np.ndarray
     """As for `RobotCall`."""
@@ -38,13 +38,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Draws:
-    """Motors of robots on the batteries of these: addresses of loads, ``stride`` bytes from one robot to the next."""
+    """Motors on the batteries of robots: addresses of loads, ``stride`` bytes from one robot to the next."""
 
     own: int
     other: int
     stride: int
     count: int
-    """Motors of a robot."""
+    """Number of motors of a robot."""
     cells: np.ndarray
     """As for `RobotCall`."""
 
@@ -54,27 +54,27 @@ class Trips:
     """Motors that were switched off, each of shape (n, D)."""
 
     tripped: np.ndarray
-    """Above zero where one is, float32."""
+    """Above zero if the motor is off, float32."""
     temperature: np.ndarray | None
-    """Of the windings [°C], float32."""
+    """Temperature of the windings [°C], float32."""
     said: np.ndarray
-    """Whether it was known before the run, int64."""
+    """Whether it was reported before the run, int64."""
     step: np.ndarray
-    """Step of the run in which it was, int64; -1 without news."""
+    """Step of the run in which the motor was switched off, int64; -1 if none."""
     step_temperature: np.ndarray
     """Temperature in that step [°C], float32."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImplicitProgram:
-    """Efforts that an engine's integrator solves for, as lines through what the chains give."""
+    """Linearised efforts of chains, which an engine integrates implicitly."""
 
     columns: np.ndarray
-    """Which of the D DOFs, shape (d,)."""
+    """Indices among the D DOFs, shape (d,)."""
     now: Sequence[np.ndarray]
-    """Effort, slopes and bounds where a step begins, each float32 of shape (n, D). See `Tangent`."""
+    """Effort, derivatives and bounds at the start of a step, each float32 of shape (n, D). See `Tangent`."""
     at_end: Sequence[np.ndarray]
-    """Effort, slopes and bounds where a step ends."""
+    """Effort, derivatives and bounds at the end of a step."""
     calls: Sequence[RobotCall]
     """Kernels that fill ``at_end``."""
     blocks: Sequence[Block]
@@ -82,9 +82,9 @@ class ImplicitProgram:
 
 @dataclass(frozen=True, eq=False)
 class MotorProgram:
-    """Actuators of n robots with D DOFs each as compiled code steps them, in place.
+    """Actuators of n robots with D DOFs each for compiled code, which steps them in place.
 
-    They read positions, velocities and targets of the simulation's arrays, and write efforts.
+    They read positions, velocities and targets from the simulation's arrays, and write efforts.
     """
 
     robots: np.ndarray
@@ -97,14 +97,14 @@ class MotorProgram:
     checked: np.ndarray
     """Efforts that must be finite [N·m or N], float32 of shape (n, D)."""
     pushed: np.ndarray
-    """Which of the D DOFs get their effort as it is, shape (d,)."""
+    """Indices of DOFs whose effort is applied unchanged, shape (d,)."""
     seen: np.ndarray
-    """Gets the velocities that the actuators saw last [rad/s or m/s], float32, flat as velocities."""
+    """Receives the velocities at the last step of the actuators [rad/s or m/s], float32, flat as velocities."""
     implicit: ImplicitProgram | None = None
     properties: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
-    """Properties of DOFs that change at each step, by name: float32 of shape (n, D), and for which of the D."""
+    """Properties of DOFs that change at each step, by name: float32 of shape (n, D), and the indices of the DOFs."""
     loads: np.ndarray | None = None
-    """Gets external loads of the last step [N·m or N], float32, flat as velocities."""
+    """Receives external loads of the last step [N·m or N], float32, flat as velocities."""
     draws: Sequence[Draws] = ()
     trips: Trips | None = None
     keep: Any = None
@@ -113,16 +113,16 @@ class MotorProgram:
 
 @dataclass(frozen=True, eq=False)
 class MotorKernels:
-    """A step of actuators as kernels alone, which a graph can hold: ``compute``, then ``push``."""
+    """A step of actuators that a graph can capture: ``compute``, then ``push``."""
 
     compute: Callable[[], None]
     """Computes efforts from positions, velocities and targets."""
     push: Callable[[], None]
-    """Hands them to the engine."""
+    """Writes them to the engine."""
     checked: wp.array
-    """Efforts that must be finite to be handed over [N·m or N], shape (n, D)."""
+    """Efforts that must be finite [N·m or N], shape (n, D)."""
     trips: Trips | None
-    """Motors that were switched off, to be filled in at each step."""
+    """Motors that were switched off, updated at each step."""
 
 
 class Motor(Protocol):
@@ -130,63 +130,62 @@ class Motor(Protocol):
 
     @property
     def is_stepped(self) -> bool:
-        """Whether they are stepped with physics, and not by hand."""
+        """Whether steps of physics step them, and not the user."""
 
     def program(self, dt: float) -> MotorProgram | None:
-        """Return what compiled code steps at steps of ``dt`` [s]: the same object as long as nothing changes.
+        """Return the program of compiled code for steps of ``dt`` [s], the same object as long as nothing changes.
 
-        None where the actuators have kernels of their own.
+        None if a stage has its own kernel.
         """
 
     def step_in_python(self, dt: float) -> None:
-        """Step them, and hand their efforts to the engine."""
+        """Step them, and write their efforts to the engine."""
 
     def prepare(self) -> None:
-        """Take over what was changed since the last step: first part of `step_in_python`."""
+        """Apply changes since the last step: first part of `step_in_python`."""
 
     def compute(self, dt: float) -> None:
-        """Compute the efforts of a step of ``dt`` [s], by kernels alone: its second part."""
+        """Compute the efforts of a step of ``dt`` [s] by kernels: second part of `step_in_python`."""
 
     def hand_over(self, dt: float) -> None:
-        """Check the efforts, and hand them to the engine: its last part."""
+        """Check the efforts, and write them to the engine: last part of `step_in_python`."""
 
     def capture_key(self, dt: float) -> object:
-        """Return what `compute` depends on besides the values of arrays: a graph serves as long as this is equal."""
+        """Return a key of all that `compute` depends on besides values of arrays; a graph is valid while it is equal."""
 
     @property
     def is_graphable(self) -> bool:
-        """Whether `compute` can be captured in a graph, and nothing is lost by it."""
+        """Whether `compute` can be captured in a graph and is not slower in it."""
 
     def kernels(self, dt: float) -> MotorKernels | None:
-        """Return steps of ``dt`` [s] as kernels: the same object as long as a graph of them serves.
+        """Return steps of ``dt`` [s] as kernels, the same object as long as a graph of them is valid.
 
-        Takes over what was changed since the last step. None if a step needs more than kernels, or loses by being
-        captured.
+        Applies changes since the last step. None if a step needs more than kernels, or is slower in a graph.
         """
 
     def check(self) -> None:
         """Raise an error if an effort is not finite."""
 
     def has_run(self, time: float) -> None:
-        """Show what a program, or kernels, did in a run that began at ``time`` [s]."""
+        """Update telemetry after a program or kernels ran from ``time`` [s] on."""
 
     def not_finite(self, robot: int, column: int) -> str:
-        """Say which effort is not finite."""
+        """Describe an effort that is not finite."""
 
     def ends_step_at(self, time: float) -> bool:
-        """Whether they were stepped by hand for the step that begins at ``time`` [s]."""
+        """Return whether the user stepped them for the step that begins at ``time`` [s]."""
 
     def description(self) -> Mapping[str, str]:
-        """Return what must be the same for what was saved to fit: robots, joints and chains, as texts by label."""
+        """Return texts by label that must match those of a file: robots, joints and chains."""
 
     def saved(self) -> Mapping[str, np.ndarray]:
-        """Return everything that their next steps depend on, for a file: arrays by name."""
+        """Return all arrays that their next steps depend on, by name, for a file."""
 
     def checked(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
-        """Refuse what does not fit. Returns what takes the rest over.
+        """Raise an error for contents that do not fit. Returns a function that loads them.
 
         Args:
-            where: What to call its origin in an error.
-            contents: What `saved` gave.
+            where: Name of their origin in an error.
+            contents: Result of `saved`.
             version: Version of the file. See `actuator.state`.
         """
