@@ -20,8 +20,8 @@ from ..typing import DeviceLike, IdsLike, PathLike
 from .attachment import Attachment, Parts, chains_on, places_of
 from .chain_set import COMPUTED, TANGENT_ATTRS, build_actuators, signal_attr
 from .fitted_motors import DrawnMotors
-from .hand_overs import Efforts, SilencedDrives, check_slopes
 from .groups.randomisation import Distribution
+from .hand_overs import Efforts, SilencedDrives, check_slopes
 from .random_motors import randomize
 from .value_table import Sources, table_of_values
 

@@ -69,9 +69,7 @@ class FittedMotors:
         joints: Regexes of joints, and the joint of the file for each. Default: all, by their own names.
     """
 
-    def __init__(
-        self, path: PathLike, names: Sequence[str], joints: Iterable[str] | Mapping[str, str] | None = None
-    ):
+    def __init__(self, path: PathLike, names: Sequence[str], joints: Iterable[str] | Mapping[str, str] | None = None):
         self.file = Path(path).name
         self._fleet = load_motors(path)
         self.of = _joints_of(path, self._fleet, names, joints)

@@ -32,9 +32,7 @@ def table_of_values(
     return aligned(rows)
 
 
-def _rows(
-    joint: str, config: ActuatorConfig, actuator: Actuator, at: int, sources: Sources
-) -> list[Sequence[str]]:
+def _rows(joint: str, config: ActuatorConfig, actuator: Actuator, at: int, sources: Sources) -> list[Sequence[str]]:
     rows: list[Sequence[str]] = []
     for i, (names, stage) in enumerate(zip(stage_names(actuator.stages), actuator.stages, strict=True)):
         declared = stage.declared()

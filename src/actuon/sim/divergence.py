@@ -112,7 +112,7 @@ class StateWatch:
             self.time = time
 
     def _what_diverged(self, dt: float, env: int | None) -> tuple[str, str | None]:
-        """Describe what diverged in a step of ``dt`` [s]; return the text and the joint that caused it, None for a base."""
+        """Return what diverged in a step of ``dt`` [s], as text, and the joint that caused it; None for a base."""
         found = []
         for kind, values in (("joint_q", self._position), ("joint_qd", self._velocity)):
             places = np.flatnonzero(~(np.abs(values) <= HUGE))

@@ -151,7 +151,7 @@ class Motor(Protocol):
         """Check the efforts, and write them to the engine: last part of `step_in_python`."""
 
     def capture_key(self, dt: float) -> object:
-        """Return a key of all that `compute` depends on besides values of arrays; a graph is valid while it is equal."""
+        """Return all that `compute` depends on besides values of arrays; a graph is valid while this is equal."""
 
     @property
     def is_graphable(self) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots of a simulation, how they are found, and `DofSet`: these DOFs of these robots."""
+"""Robots of a simulation, and `DofSet`: DOFs of some of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..errors import SimulationError, listed
 from ..patterns import compile_pattern
 
 _MOST_SUBSETS = 64
-"""Subsets of a set of DOFs that are kept for later."""
+"""Number of cached subsets of a set of DOFs."""
 
 
 @dataclass(frozen=True, eq=False)
 class RobotKind:
-    """A robot of a file, of which each environment has a copy: its joints of one DOF, and where their values lie."""
+    """A robot of a file, copied to each environment: its joints of one DOF, and places of their values."""
 
     name: str
     """Name in every environment."""
@@ -28,35 +28,35 @@ class RobotKind:
     """Its path in the file."""
     dof_names: tuple[str, ...]
     joint_paths: tuple[str, ...]
-    """Paths of the joints below that of the robot, each beginning with a slash."""
+    """Paths of the joints relative to the robot, each beginning with a slash."""
     columns: Mapping[str, np.ndarray]
-    """Where values of its DOFs lie in an environment, by the name of the simulation's array, each of shape (D,)."""
+    """Indices of its DOFs in an environment, by the name of the simulation's array, each of shape (D,)."""
     widths: Mapping[str, int]
-    """How many values an environment has in each of these arrays."""
+    """Number of values of an environment in each of these arrays."""
     links: np.ndarray
     """Its bodies in an environment, the root first, shape (L,)."""
     link_names: tuple[str, ...]
     num_bodies: int = 0
-    """How many bodies of an environment the engine counts before those of the next."""
+    """Number of bodies of an environment in the engine."""
     slides: tuple[bool, ...] = ()
-    """Whether a DOF is a prismatic joint, whose units are m and N, for each DOF."""
+    """Whether each DOF is a prismatic joint, with the units m and N."""
     is_fixed_base: bool = False
     """Whether its root is fixed to the world."""
     tendon_names: tuple[str, ...] = ()
     """Tendons that have a drive, T of them."""
     tendon_dofs: tuple[np.ndarray, ...] = ()
-    """DOFs that each of them moves, numbers of the robot's own."""
+    """Indices of the robot's DOFs that each of them moves."""
 
 
 @dataclass(frozen=True, eq=False)
 class Robot:
-    """A robot in a simulation: its joints of one DOF, by name, and where their values lie."""
+    """A robot in a simulation: its joints of one DOF, by name, and places of their values."""
 
     kind: RobotKind
     env: int
     path: str
     aliases: tuple[str, ...] = ()
-    """Other paths by which it may be called."""
+    """Other paths of the robot."""
 
     @property
     def name(self) -> str:
@@ -65,7 +65,7 @@ class Robot:
 
     @property
     def source_path(self) -> str:
-        """Its path in the file, which all its copies share."""
+        """Path in the file, the same for all copies."""
         return self.kind.source_path
 
     @property
@@ -90,7 +90,7 @@ class Robot:
 
     @property
     def slides(self) -> tuple[bool, ...]:
-        """Whether a DOF is a prismatic joint, whose units are m and N, for each DOF."""
+        """Whether each DOF is a prismatic joint, with the units m and N."""
         return self.kind.slides
 
     @property
@@ -100,11 +100,11 @@ class Robot:
 
     @property
     def root_body(self) -> int:
-        """The engine's number of its root body."""
+        """Index of its root body in the engine."""
         return self.env * self.kind.num_bodies + int(self.kind.links[0])
 
     def indices(self, kind: str) -> np.ndarray:
-        """Return where values lie in an array of the simulation, such as ``"joint_q"``, shape (D,)."""
+        """Return indices of its DOFs in an array of the simulation, such as ``"joint_q"``, shape (D,)."""
         return self.env * self.kind.widths[kind] + self.kind.columns[kind]
 
     @property
@@ -124,12 +124,12 @@ class Robot:
 
     @property
     def names(self) -> list[str]:
-        """Paths by which it may be called, and last its name alone."""
+        """Its paths, and last its name."""
         return [self.path, *self.aliases, f"/World/envs/env_{self.env}/{self.name}", self.name]
 
 
 class DofSet:
-    """d DOFs, alike for n robots: ``array[at.index(kind)]`` is their block of an array of all environments.
+    """A set of d DOFs of each of n robots: ``array[at.index(kind)]`` is their block of an array of all environments.
 
     Args:
         robots: All robots of a simulation.
@@ -145,7 +145,7 @@ class DofSet:
         self.dofs = np.arange(width) if dofs is None else dofs
         """The DOFs of each, shape (d,)."""
         self.shape = len(ids), len(self.dofs)
-        """How many robots and DOFs there are."""
+        """Numbers of robots and DOFs, (n, d)."""
         self._columns: dict[str, Any] = {}
         self._indices: dict[str, tuple[Any, Any]] = {}
         self._flat: dict[str, np.ndarray] = {}
@@ -171,7 +171,7 @@ class DofSet:
 
     @functools.cached_property
     def env_index(self) -> Any:
-        """The environments to index with: a slice where they are without gaps."""
+        """The environments as an index, a slice if they are contiguous."""
         return as_slice(self.envs)
 
     @functools.cached_property
@@ -194,20 +194,20 @@ class DofSet:
         return [self.kind.dof_names[dof] for dof in self.dofs.tolist()]
 
     def columns(self, kind: str) -> np.ndarray:
-        """Return where values of the DOFs lie in an environment, shape (d,), for robots of one kind."""
+        """Return indices of the DOFs in an environment, shape (d,), for robots of one kind."""
         return self.kind.columns[kind][self.dofs]
 
     def column_index(self, kind: str) -> Any:
-        """Return these columns to index with: a slice where they are without gaps."""
+        """Return these columns as an index, a slice if they are contiguous."""
         found = self._columns.get(kind)
         if found is None:
             found = self._columns[kind] = as_slice(self.columns(kind))
         return found
 
     def index(self, kind: str) -> tuple[Any, Any]:
-        """Return what to index an array of shape (environments, width) with, such as ``"joint_q"``, for shape (n, d).
+        """Return an index of an array of shape (environments, width), such as ``"joint_q"``, that selects shape (n, d).
 
-        It has slices where environments and columns are without gaps.
+        It has slices if environments or columns are contiguous.
         """
         found = self._indices.get(kind)
         if found is None:
@@ -221,7 +221,7 @@ class DofSet:
         return found
 
     def flat(self, kind: str) -> np.ndarray:
-        """Return where values lie in the simulation's own flat array, shape (n, d)."""
+        """Return indices into the simulation's flat array, shape (n, d)."""
         if kind not in self._flat:
             table = np.empty(self.shape, np.int64)
             for own, rows in self.kinds:
@@ -247,20 +247,20 @@ class DofSet:
         return self.subset(np.arange(len(self)), columns)
 
     def joint(self, row: int, column: int) -> str:
-        """Return how to call a joint in an error, with its robot."""
+        """Return the name of a joint in an error, with its robot."""
         robot = self._all[int(self.ids[row])]
         return f"joint '{robot.dof_names[int(self.dofs[column])]}' of '{robot.path}'"
 
 
 def as_slice(indices: np.ndarray) -> Any:
-    """Return indices without gaps as a slice, which copies nothing."""
+    """Return contiguous indices as a slice, which copies nothing."""
     if indices.size and (np.diff(indices) == 1).all():
         return slice(int(indices[0]), int(indices[-1]) + 1)
     return indices
 
 
 def grid(rows: Any, columns: Any) -> tuple[Any, Any]:
-    """Return what to index with for all of ``columns`` in all of ``rows``, each a slice or indices."""
+    """Return an index of all ``columns`` in all ``rows``, each a slice or indices."""
     return (rows, columns) if isinstance(rows, slice) or isinstance(columns, slice) else np.ix_(rows, columns)
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of simulations: all that the next steps depend on.
+"""Files of simulations, with all that the next steps depend on.
 
-An ``.npz`` file with these arrays, as `actuator.state` writes them with their version:
+An ``.npz`` file has these arrays, and a version of `actuator.state`:
 
-- ``__simulation__``: what the simulation is made of, texts by label as JSON. They must be the same where the file is
-  loaded.
+- ``__simulation__``: a description of the simulation, texts by label as JSON. A file loads only into a simulation with
+  the same description.
 - ``time`` [s], ``engine`` and ``loads``: as in `SavedState`.
-- ``properties/...``: what the engine's model holds.
-- ``motors/0/...``: what actuators remember, and their parameters, in the order in which they were attached.
-- ``__checksum__`` of all of these. Values of a model cannot be told from others that MuJoCo would run, or crash with.
+- ``properties/...``: properties of the engine's model.
+- ``motors/0/...``: memory and parameters of actuators, in the order of their attachment.
+- ``__checksum__`` of all of these. A damaged model could crash MuJoCo, and no other check would notice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CHECKSUM = "__checksum__"
 _FIRST_VERSION = 3
 """The first version of files with simulations in them."""
 _LONGEST = 400
-"""Characters of a description that an error shows."""
+"""Length of a description in an error."""
 
 
 def save(simulation: Simulation, path: PathLike) -> None:
@@ -45,7 +45,7 @@ def save(simulation: Simulation, path: PathLike) -> None:
 
 
 def load(simulation: Simulation, path: PathLike) -> Callable[[], None]:
-    """Read what `save` wrote, and return what takes it over. See `Simulation.load`."""
+    """Read a file of `save`, and return a function that loads it. See `Simulation.load`."""
     contents, version = read_arrays(path, "a saved simulation")
     where, checksum = f"'{path}'", contents.pop(_CHECKSUM, None)
     if checksum is None or _DESCRIPTION not in contents:
@@ -74,7 +74,7 @@ def _contents(simulation: Simulation) -> dict[str, np.ndarray]:
 def _checked(
     simulation: Simulation, where: str, contents: Mapping[str, np.ndarray], version: int
 ) -> Callable[[], None]:
-    """Refuse what does not fit. Returns what takes the rest over."""
+    """Raise an error for contents that do not fit. Returns a function that loads them."""
     loads, engine = simulation.engine.state.loads(), simulation.engine.state.save()
     check_like(where, "time", contents.get("time"), np.array(0.0))
     check_like(where, "engine", contents.get("engine"), engine)
@@ -103,7 +103,7 @@ def _part(contents: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarr
 
 
 def _description(simulation: Simulation) -> Iterator[tuple[str, str]]:
-    """Yield labels and texts that must be the same for a file to fit."""
+    """Yield labels and texts that must match those of a file."""
     yield "environments", str(simulation.num_envs)
     for i, robot in enumerate(robot for robot in simulation.robots if robot.env == 0):
         yield f"robot {i}", f"'{robot.path}' with the joints {', '.join(robot.dof_names)}"
@@ -123,7 +123,7 @@ def _check_description(where: str, saved: Mapping[str, str], present: Mapping[st
 
 
 def _around(text: str, place: int) -> str:
-    """Shorten a text to what is around a place."""
+    """Shorten a text to the surroundings of a place."""
     start = place - _LONGEST // 2 if len(text) > _LONGEST and place > _LONGEST // 2 else 0
     end = start + _LONGEST
     return f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Simulation`: what all engines have in common."""
+"""`Simulation`: the interface that all engines share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _live: list[weakref.ref[Simulation]] = []
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SavedState:
-    """A state of a simulation to come back to. See `Simulation.save_state`."""
+    """A saved state of a simulation. See `Simulation.save_state`."""
 
     time: float
     """Simulated time [s]."""
@@ -57,24 +57,24 @@ class Owners:
 
     def __init__(self, robots: Sequence[Robot]):
         self.table = np.zeros((len(robots), max(len(robot.dof_names) for robot in robots)), np.int64)
-        """Number of the owner of each DOF, shape (robots, most DOFs); 0 for the engine alone."""
+        """Number of the owner of each DOF, shape (robots, most DOFs); 0 for the engine."""
         self._follows = np.zeros(self.table.shape, dtype=bool)
         self._last = 0
         self.version = 0
-        """Another number whenever a DOF has got or lost an owner."""
+        """Number that changes when a DOF gets or loses an owner."""
 
     def claim(self, at: DofSet, followed: np.ndarray | None = None) -> Undo:
-        """Let somebody alone drive these DOFs.
+        """Make the caller the only owner of these DOFs.
 
         Args:
             at: The DOFs.
-            followed: DOFs whose targets the owner follows itself, and does not leave to the engine. Default: all.
+            followed: DOFs whose targets the owner follows instead of the engine. Default: all.
 
         Returns:
-            What lets others drive them.
+            Function that releases them.
 
         Raises:
-            SimulationError: Another one drives one of them.
+            SimulationError: One of them has an owner.
         """
         self._refuse(at, "is driven by other actuators already; close() them first")
         self._last += 1
@@ -91,7 +91,7 @@ class Owners:
         return release
 
     def check_free(self, at: DofSet) -> None:
-        """Refuse to touch the engine's drives of DOFs that have an owner."""
+        """Raise an error if one of these DOFs has an owner, before the engine's drives are changed."""
         self._refuse(
             at, "is driven by actuators, and the engine's own drive is off: set the actuators' gains, or close() them"
         )
@@ -108,15 +108,15 @@ class Owners:
 
 
 class Simulation:
-    """A physics engine with one or many copies of what a file holds.
+    """A physics engine with one or many copies of the robots of a file.
 
-    The newest is the current one, which is used where none is passed; ``with simulation:`` makes it the current one,
+    The newest simulation is the current one, the default of other interfaces. ``with simulation:`` makes it current,
     and closes it at the end.
 
     Args:
         engine: The engine.
-        source: The file that it was made from.
-        stage: The USD stage that it was made from.
+        source: File of the robots.
+        stage: USD stage of the robots.
 
     Examples:
         >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
@@ -130,7 +130,7 @@ class Simulation:
 
     def __init__(self, engine: Engine, source: Path | None = None, stage: Usd.Stage | None = None):
         self.engine = engine
-        """The engine, with its parts."""
+        """The engine."""
         self.source, self.stage = source, stage
         self.num_envs, self.device = engine.num_envs, engine.device
         self.robots = engine.robots
@@ -139,11 +139,11 @@ class Simulation:
             where = f"'{source}'" if source else "the model"
             raise RobotFileError(f"{where} holds no robot: no articulation with a revolute or prismatic joint")
         self.arrays = engine.state.arrays
-        """Positions, velocities, targets and efforts of all joints, flat Warp arrays, as actuators read them."""
+        """Flat Warp arrays of positions, velocities, targets and efforts of all joints, as actuators read them."""
         self.owners = Owners(self.robots)
         """Which actuators drive which DOFs."""
         self.common: dict[type, Any] = {}
-        """Objects that actuators on its robots share, by class, such as batteries."""
+        """Objects that actuators share, by class, such as batteries."""
         self._motors: list[weakref.ref[Motor]] = []
         self._undos: dict[object, contextlib.ExitStack] = {}
         self._events = Events()
@@ -160,17 +160,17 @@ class Simulation:
 
     @property
     def time(self) -> float:
-        """Simulated time since the start or the last reset of everything [s]."""
+        """Simulated time since the start or the last reset of all environments [s]."""
         return self.engine.time
 
     @property
     def integrator(self) -> str:
-        """How the engine integrates, such as ``"implicitfast"``; empty where it does not say."""
+        """Integrator of the engine, such as ``"implicitfast"``; empty if unknown."""
         return self.engine.tangents.integrator
 
     @property
     def integrator_changed(self) -> str:
-        """The file's own integrator, where another one is used as long as implicit efforts are held; else empty."""
+        """Integrator of the file, if implicit motors replace it by another one; else empty."""
         return self.engine.tangents.integrator_changed
 
     @property
@@ -184,10 +184,10 @@ class Simulation:
         return self._running
 
     def subscribe(self, event: Event, callback: Callable[..., object]) -> Subscription:
-        """Call ``callback(simulation, ...)`` at each ``event``. See `Event` for what else it gets.
+        """Call ``callback(simulation, ...)`` at each ``event``. See `Event` for the other arguments.
 
         Returns:
-            What to `cancel` to be called no more.
+            The subscription. Its `cancel` ends it.
 
         Examples:
             >>> times = []
@@ -201,7 +201,7 @@ class Simulation:
         return self._events.subscribe(event, callback)
 
     def start(self) -> None:
-        """Make physics ready. The first step does so too."""
+        """Start physics. The first step does so as well."""
         self.check_open()
         if self._running:
             return
@@ -215,7 +215,7 @@ class Simulation:
             raise
 
     def stop(self) -> None:
-        """End the run. The next start begins from the first state."""
+        """Stop physics. The next start begins from the first state."""
         if self._running:
             self._running, self._stopped = False, True
             self._events.fire(Event.STOP, self)
@@ -224,8 +224,8 @@ class Simulation:
         """Advance by ``n`` time steps, or until a callback stops the simulation.
 
         Raises:
-            SimulationError: A position or velocity is NaN, infinite or beyond 1e10: nothing is stepped or written from
-                then on. Or options of the engine were changed, so that it ignores what actuators hand over.
+            SimulationError: A position or velocity is NaN, infinite or beyond 1e10; no further step is taken. Or
+                options of the engine were changed so that it ignores actuators.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, dt=0.001) as simulation:
@@ -273,11 +273,11 @@ class Simulation:
 
     @property
     def motors(self) -> list[Motor]:
-        """Actuators that are stepped before each step of physics, in the order in which they were attached."""
+        """Actuators that are stepped before each step of physics, in the order of their attachment."""
         return [motor for reference in self._motors if (motor := reference()) is not None]
 
     def add_motor(self, motor: Motor) -> Callable[[], None]:
-        """Step actuators before each step of physics, without keeping them alive. Returns what ends that."""
+        """Step actuators before each step of physics, by a weak reference. Returns a function that ends this."""
         reference = weakref.ref(motor)
         self._motors.append(reference)
 
@@ -287,13 +287,13 @@ class Simulation:
         return remove
 
     def undo_with(self, owner: object, undo: contextlib.ExitStack) -> Callable[[], object]:
-        """Close ``undo``, which must not refer to ``owner``, when the last reference to that goes away.
+        """Close ``undo``, which must not refer to ``owner``, when ``owner`` is deleted.
 
-        Nothing is undone in a simulation that is closed, or that goes away in the same cycle of references: its arrays
+        Nothing is undone in a simulation that is closed, or that is deleted in the same cycle of references: its arrays
         may be freed by then.
 
         Returns:
-            What does it before, and once.
+            Function that closes it earlier, once.
         """
         key = object()
         self._undos[key] = undo  # here, and not in the finalizer, which would keep the simulation alive
@@ -302,7 +302,7 @@ class Simulation:
         return finalizer
 
     def drive(self, motor: Motor, dt: float) -> bool:
-        """Step actuators at once, in compiled code. False where they have to be stepped from Python."""
+        """Step actuators in compiled code. Returns False if Python must step them."""
         return self.engine.drive(motor, self.motors, dt)
 
     def solves_friction(self, at: DofSet) -> bool:
@@ -310,7 +310,7 @@ class Simulation:
         return all(self.engine.properties.get(name, at) is not None for name in ("friction", "viscous_friction"))
 
     def unused_targets(self, kind: str, at: DofSet) -> np.ndarray | None:
-        """Return whether nothing follows targets, neither the engine nor actuators, shape (n, d); None for nowhere."""
+        """Return whether neither engine nor actuators follow targets, shape (n, d); None if all are followed."""
         by_engine = self.engine.drives.follows(kind, at)
         if by_engine is None or by_engine.all():
             return None
@@ -318,11 +318,10 @@ class Simulation:
         return unused if unused.any() else None
 
     def reset(self, env_ids: IdsLike = None) -> None:
-        """Bring environments back to their first state. The others are not touched.
+        """Return environments to their first state. The others are not changed.
 
         Args:
-            env_ids: Which ones: whole numbers, a slice or a mask. None of them: nothing happens. Default: all, and the
-                time too.
+            env_ids: Which environments: whole numbers, a slice or a mask. Default: all, which also resets the time.
         """
         self.check_open()
         ids = ids_to_reset("env_ids", env_ids, self.num_envs)
@@ -337,9 +336,9 @@ class Simulation:
         self._events.fire(Event.RESET, self, ids)
 
     def save_state(self) -> SavedState:
-        """Keep everything that the next steps depend on, but for properties and parameters.
+        """Return all that the next steps depend on, except properties and parameters.
 
-        That is the state of the engine, targets and efforts, and what actuators on the robots remember.
+        It has the state of the engine, targets, efforts, and the memory of actuators.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
@@ -357,12 +356,12 @@ class Simulation:
         return saved
 
     def load_state(self, saved: SavedState, env_ids: IdsLike = None) -> None:
-        """Go back to a state of `save_state`, from which steps go on bit for bit. It can be loaded any number of times.
+        """Return to a state of `save_state`. The steps after it repeat bit for bit. A state can be loaded many times.
 
         Args:
             saved: A state of this simulation.
-            env_ids: Which environments: whole numbers, a slice or a mask. Default: all, and the time too. The others
-                are not touched.
+            env_ids: Which environments: whole numbers, a slice or a mask. The others are not changed. Default: all,
+                which also resets the time.
         """
         self.check_open()
         shapes = self.engine.state.save().shape, self.owners.table.shape
@@ -393,17 +392,16 @@ class Simulation:
         self._take_efforts_off(ids, (saved.driven != 0) & (self.owners.table == 0))
 
     def save(self, path: PathLike) -> None:
-        """Write everything that the next steps depend on to a file, for `load` in this or another process.
+        """Write all that the next steps depend on to a file, for `load` in this or another process.
 
-        That is what `save_state` keeps, the properties that the engine holds, options such as the time step, and the
-        parameters of actuators, as they were written or drawn. Starts a simulation that is not running, as its next
-        step would.
+        The file has the contents of `save_state`, the engine's properties, options such as the time step, and the
+        present parameters of actuators. If the simulation is not running, it is started.
 
         Args:
-            path: An ``.npz`` file. It is written whole, or not at all.
+            path: An ``.npz`` file, written whole or not at all.
 
         Raises:
-            StateError: An actuator remembers NaN, of a joint that diverged.
+            StateError: The memory of an actuator has NaN, because a joint diverged.
             SimulationError: A position or velocity is not finite.
 
         Examples:
@@ -421,15 +419,15 @@ class Simulation:
         saving.save(self, path)
 
     def load(self, path: PathLike) -> None:
-        """Go back to what `save` wrote, from which steps go on bit for bit. Starts a simulation that is not running.
+        """Load a file of `save`. The steps after it repeat bit for bit. Starts the simulation if needed.
 
         Args:
-            path: A file of a simulation that was made from the same robot file, with as many environments and the same
-                actuators attached in the same order. Their parameters and properties become those of the file.
+            path: A file of a simulation of the same robot file, with the same number of environments, and the same
+                actuators attached in the same order. It also sets their parameters and the engine's properties.
 
         Raises:
-            StateError: The file cannot be read, is damaged, or is that of another simulation or other actuators; says
-                how they differ. Nothing is changed then.
+            StateError: The file cannot be read, is damaged, or is from another simulation or other actuators; the error
+                describes the difference. Nothing is changed.
         """
         self.check_open()
         take = saving.load(self, path)
@@ -439,7 +437,7 @@ class Simulation:
         take()
 
     def _take_efforts_off(self, env_ids: np.ndarray, driven: np.ndarray) -> None:
-        """Apply no effort to DOFs whose actuators are closed: a saved state holds the last one that they gave."""
+        """Apply no effort to DOFs whose actuators are closed: a saved state has their last one."""
         is_loaded = np.isin([robot.env for robot in self.robots], env_ids)
         for dof in np.flatnonzero(driven.any(axis=0)):
             ids = np.flatnonzero(is_loaded & driven[:, dof])
@@ -452,7 +450,7 @@ class Simulation:
         self.engine.state.reset(np.arange(self.num_envs))
 
     def close(self) -> None:
-        """Stop, and let go of the engine. May be called again."""
+        """Stop, and release the engine. May be called again."""
         if self._closed:
             return
         self.stop()
@@ -461,12 +459,12 @@ class Simulation:
         self.hide()
 
     def check_open(self) -> None:
-        """Refuse to use what is closed."""
+        """Raise an error if the simulation is closed."""
         if self._closed:
             raise SimulationError("the simulation is closed")
 
     def hide(self) -> None:
-        """Do not be the `current_simulation`, unless entered by ``with``: for one that a program keeps to itself."""
+        """Keep the simulation from becoming the `current_simulation`, except by ``with``."""
         _live[:] = [ref for ref in _live if ref() is not self]
 
     def __enter__(self) -> Self:
@@ -479,7 +477,7 @@ class Simulation:
 
 
 def check_arguments(num_envs: Any, dt: Any) -> None:
-    """Refuse a number of environments or a time step that cannot be."""
+    """Raise an error for an invalid number of environments or time step."""
     if isinstance(num_envs, bool) or not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
         raise SimulationError(f"num_envs: got {num_envs!r}; must be a whole number ≥ 1")
     is_number = isinstance(dt, (int, float, np.number)) and not isinstance(dt, bool)
@@ -497,10 +495,10 @@ def _undo(reference: weakref.ref[Simulation], key: object) -> None:
 
 
 def current_simulation() -> Simulation:
-    """The simulation used where none is passed: the newest one, or that of the innermost ``with`` block.
+    """Return the default simulation: that of the innermost ``with`` block, or the newest one.
 
     Raises:
-        SimulationError: There is none.
+        SimulationError: No simulation is open.
 
     Examples:
         >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
@@ -515,5 +513,5 @@ def current_simulation() -> Simulation:
 
 
 def live_simulations() -> list[Simulation]:
-    """All that are open, the current one last."""
+    """Return all open simulations, the current one last."""
     return [simulation for ref in _live if (simulation := ref()) is not None]

@@ -16,8 +16,8 @@ class StepMap:
     .. math:: x' = A x + B \tau
 
     for :math:`x = (\delta q, \dot q)` of all n DOFs of the model, and efforts :math:`\tau` at the robot's D DOFs that
-    are held through the step. The integrator, passive springs and dampers, the engine's own drives and bodies that are
-    joined in loops are in it.
+    are held through the step. It includes the integrator, passive springs and dampers, the engine's own drives and
+    kinematic loops.
     """
 
     transition: np.ndarray
@@ -25,12 +25,12 @@ class StepMap:
     input: np.ndarray
     """B, shape (2n, D)."""
     dofs: np.ndarray
-    """Which of the n DOFs are the robot's, shape (D,)."""
+    """Indices of the robot's DOFs among the n, shape (D,)."""
     mobility: np.ndarray
-    """Acceleration of the robot's DOFs for a unit of effort at each of them, shape (D, D) [1/(kg·m²) or 1/kg]."""
+    """Acceleration of the robot's DOFs per unit of effort at each of them, shape (D, D) [1/(kg·m²) or 1/kg]."""
     hold: np.ndarray | None = None
     """Efforts that hold the robot in its pose against gravity and springs [N·m or N], shape (D,). None for a free base,
-    and where the engine does not say."""
+    and if the engine does not compute them."""
 
     @property
     def inertia(self) -> np.ndarray:
@@ -39,28 +39,28 @@ class StepMap:
 
 
 class StepMaps(abc.ABC):
-    """Makes step maps of a robot at poses."""
+    """Step maps of a robot at poses."""
 
     free: np.ndarray
-    """Whether a DOF may be put anywhere in its range, shape (D,). One that a constraint ties to others may not."""
+    """Whether each DOF can move in its range independently of the others, shape (D,)."""
 
     @abc.abstractmethod
     def at(self, positions: np.ndarray) -> StepMap:
-        """The map at positions [rad or m] of shape (D,). What is not a DOF of the robot stays as it is."""
+        """Return the map at positions [rad or m] of shape (D,). All else keeps its present position."""
 
 
 def put_over(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return ``others``, and ``values`` where those are NaN."""
+    """Return ``others``, with NaN replaced by ``values``."""
     return np.where(np.isnan(others), values, others)
 
 
 def euler_map(mobility: np.ndarray, damping: np.ndarray, dofs: np.ndarray, dt: float) -> StepMap:
-    """That of the semi-implicit Euler step q̇' = q̇ + dt·q̈, q' = q + dt·q̇', with explicit viscous friction.
+    """Return the map of the semi-implicit Euler step q̇' = q̇ + dt·q̈, q' = q + dt·q̇', with explicit viscous friction.
 
     Args:
         mobility: Inverse of the mass matrix, shape (n, n) [1/(kg·m²)].
         damping: Viscous friction, shape (n,) [N·m·s/rad].
-        dofs: Which of the n DOFs are the robot's, shape (D,).
+        dofs: Indices of the robot's DOFs among the n, shape (D,).
         dt: Time step [s].
     """
     n = len(mobility)

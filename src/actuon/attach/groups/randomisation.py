@@ -145,9 +145,7 @@ def checked(where: str, distribution: Any) -> Distribution:
         ParameterError: It is something else.
     """
     if not isinstance(distribution, Distribution):
-        raise ParameterError(
-            f"{where}: got {shown(distribution)}; must be a distribution, such as Uniform(0.8, 1.2)"
-        )
+        raise ParameterError(f"{where}: got {shown(distribution)}; must be a distribution, such as Uniform(0.8, 1.2)")
     return distribution
 
 
