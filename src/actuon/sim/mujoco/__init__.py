@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots in MuJoCo. What is here does not load it."""
+"""Robots in MuJoCo. Importing the package does not load MuJoCo."""
 
 from __future__ import annotations
 

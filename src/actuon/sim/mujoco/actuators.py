@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MuJoCo's own actuators, as drives of joints: which there are, what they are told, how strong they are."""
+"""MuJoCo's own actuators as drives of joints: kinds, targets, gains and limits."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .model import joint_name
 
 @dataclass(frozen=True)
 class Servo:
-    """An actuator that pulls its joint or tendon with ``kp·(x* − x) + kd·(ẋ* − ẋ)``, where it has an input for each.
+    """An actuator that drives its joint or tendon with ``kp·(x* − x) + kd·(ẋ* − ẋ)``.
 
-    An input without which there is no target counts as zero: ``<position kp kv>`` has none for the velocity.
+    A target without an input is zero: ``<position kp kv>`` has none for the velocity.
     """
 
     actuator: int
     gear: float
     position: int = -1
-    """Where in ``ctrl`` its target position is, or -1."""
+    """Index of its target position in ``ctrl``, or -1."""
     velocity: int = -1
-    """Where in ``ctrl`` its target velocity is, or -1."""
+    """Index of its target velocity in ``ctrl``, or -1."""
     scale: float = 1.0
-    """``ctrl`` = scale · target + offset. It holds the gear, and other units, such as 0 to 255 for a gripper."""
+    """``ctrl`` = scale · target + offset, with the gear and other units, such as 0 to 255 for a gripper."""
     offset: float = 0.0
 
     def gains(self, model: Any) -> tuple[float, float]:
@@ -78,7 +78,7 @@ def read_servo(model: Any, actuator: int) -> Servo | None:
 
 
 def _pid_inputs(model: Any, actuator: int) -> tuple[int, int]:
-    """Where a PID's targets are in ``ctrl``: it has those inputs that its signature names, in order."""
+    """Return the indices of a PID's targets in ``ctrl``: it has the inputs that its signature names, in order."""
     control, spec = int(model.actuator_ctrladr[actuator]), int(model.actuator_ctrlspec[actuator])
     has_position = bool(spec & int(mujoco.mjtCtrlInput.mjINPUT_POS))
     has_velocity = bool(spec & int(mujoco.mjtCtrlInput.mjINPUT_VEL))
@@ -90,17 +90,17 @@ class Lags:
     """Lags between the control of an actuator and its effort."""
 
     delay: float
-    """By how much the control is late, as far as its history reaches back [s]."""
+    """Delay of the control, limited by its history [s]."""
     interpolation: int
-    """Order of what is between two controls: 0 holds the last one, 1 is linear, 2 cubic."""
+    """Order of interpolation between controls: 0 holds the last one, 1 is linear, 2 cubic."""
     time_constant: float
-    """Of a first-order filter of the control [s]; 0 without one."""
+    """Time constant of a first-order filter of the control [s]; 0 without one."""
     is_euler: bool
-    """Whether the filter moves by Euler's method, and not as far as its equation does in a time step."""
+    """Whether the filter is integrated by Euler's method, instead of exactly."""
     integral: float
     """Integral gain of a PID."""
     slew: float
-    """Largest change of a PID's target per time [rad/s or m/s]; 0 without a limit."""
+    """Largest rate of a PID's target [rad/s or m/s]; 0 without a limit."""
 
 
 def read_lags(model: Any, actuator: int) -> Lags:
@@ -125,7 +125,7 @@ def _kinds(*names: str) -> list[int]:
 
 
 def is_active(model: Any, actuator: int) -> bool:
-    """Whether an actuator can push."""
+    """Return whether an actuator can apply an effort."""
     return bool(model.actuator_gainprm[actuator].any() or model.actuator_biasprm[actuator].any())
 
 
@@ -133,30 +133,30 @@ def is_active(model: Any, actuator: int) -> bool:
 class TendonDrive:
     """A tendon with a position servo.
 
-    Its length is ``Σ coefficient · q`` of the joints on it, where it is a fixed tendon; a target for these joints is a
-    target of the length. The length of one through sites depends on the pose: it is told its length alone.
+    The length of a fixed tendon is ``Σ coefficient · q`` of its joints, so targets for these joints are a target of the
+    length. The length of a tendon through sites depends on the pose, so only its length can be a target.
     """
 
     name: str
     tendon: int
     root: int
-    """Root body of the robot that it moves; of the first, where it moves several."""
+    """Root body of the robot that it moves, or of the first of several."""
     servo: Servo
     dofs: np.ndarray
     """DOFs that it moves, in the model, shape (k,)."""
     coefficients: np.ndarray | None
-    """Of each of them in the length [m/rad or 1], shape (k,); None where the length depends on the pose."""
+    """Coefficient of each of them in the length [m/rad or 1], shape (k,); None if the length depends on the pose."""
     coupled: frozenset[int]
-    """DOFs whose targets it follows: all of ``dofs``, or none where a joint on it has a servo of its own."""
+    """DOFs whose targets it follows: all of ``dofs``, or none if one of its joints has a servo."""
 
     def length(self, targets: np.ndarray) -> np.ndarray:
-        """Length [m or rad] for targets of ``dofs`` [rad or m], of shape (..., k)."""
+        """Return the length [m or rad] for targets of ``dofs`` [rad or m], of shape (..., k)."""
         assert self.coefficients is not None
         return targets @ self.coefficients
 
     def spread(self, targets: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Targets of ``dofs``, of shape (..., k), moved as little as it takes to have ``lengths``; as they are where
-        they have these but for rounding in 32 bits."""
+        """Return the nearest targets of ``dofs``, of shape (..., k), with these ``lengths``; the same targets if they
+        have these lengths up to rounding in 32 bits."""
         assert self.coefficients is not None
         missing = lengths - self.length(targets)
         missing = np.where(np.abs(missing) > 1e-6 * (1.0 + np.abs(lengths)), missing, 0.0)
@@ -164,11 +164,11 @@ class TendonDrive:
 
 
 def read_tendon_drives(model: Any, with_servo: set[int]) -> list[TendonDrive]:
-    """Tendons that have one position servo, in the order of the model.
+    """Return tendons that have one position servo, in the order of the model.
 
     Args:
         model: The model.
-        with_servo: DOFs that have a servo of their own.
+        with_servo: DOFs that have a servo.
     """
     servos: dict[int, list[Servo]] = {}
     for i in range(model.nactuator):
@@ -191,7 +191,7 @@ def read_tendon_drives(model: Any, with_servo: set[int]) -> list[TendonDrive]:
 
 
 def fixed_coefficients(model: Any, tendon: int) -> np.ndarray | None:
-    """Coefficients of a fixed tendon, by DOF of the model, shape (DOFs,); None for one through sites."""
+    """Return coefficients of a fixed tendon, by DOF of the model, shape (DOFs,); None for one through sites."""
     wraps = _wraps(model, tendon)
     if any(model.wrap_type[wrap] != int(mujoco.mjtWrap.mjWRAP_JOINT) for wrap in wraps):
         return None
@@ -202,7 +202,7 @@ def fixed_coefficients(model: Any, tendon: int) -> np.ndarray | None:
 
 
 def tendon_dofs(model: Any, tendon: int) -> np.ndarray:
-    """Whether a tendon moves a DOF, shape (DOFs,)."""
+    """Return whether a tendon moves each DOF, shape (DOFs,)."""
     coefficients = fixed_coefficients(model, tendon)
     if coefficients is not None:
         return coefficients != 0.0
@@ -218,7 +218,7 @@ def tendon_dofs(model: Any, tendon: int) -> np.ndarray:
 
 
 def bodies_dofs(model: Any, bodies: list[int]) -> np.ndarray:
-    """Whether a DOF moves bodies against each other, shape (DOFs,)."""
+    """Return whether each DOF moves these bodies relative to each other, shape (DOFs,)."""
     chains = np.zeros((len(bodies), model.nv), dtype=bool)
     for chain, body in zip(chains, bodies, strict=True):
         while body > 0:
@@ -243,27 +243,27 @@ class Slope(enum.Enum):
 class Actuators:
     """The actuators of a model, by DOF.
 
-    A joint may have a position servo, a velocity servo, both, or one drive that follows both targets. A joint with two
-    servos of a kind is treated as having none: it is not defined which of them a target is for. Others, such as motors
-    and muscles, are not told targets.
+    A joint may have a position servo, a velocity servo, both, or one drive that follows both targets. Two servos of a
+    kind on a joint count as none, because a target would be ambiguous. Other actuators, such as motors and muscles, do
+    not follow targets.
 
-    What it knows is the structure, of the model as it was compiled: actuators may be disabled later. Actuators that
-    were added to hold the slopes of efforts are not drives.
+    The object describes the compiled model: actuators may be disabled later. Actuators that were added to hold
+    derivatives of efforts are not drives.
     """
 
     def __init__(self, model: Any, added: Sequence[int] = (), slopes: Mapping[int, Slope] | None = None):
         self.added = frozenset(added)
-        """Actuators that were added to the model. They are the servos of their joints, whatever else is there."""
+        """Actuators that were added to the model. They are the only servos of their joints."""
         self.on: dict[int, list[int]] = {}
-        """Actuators on the joint of a DOF alone."""
+        """Actuators on the joint of each DOF."""
         self.servos: dict[int, list[Servo]] = {}
-        """Those of them that follow a target: one, or one for positions and one for velocities."""
+        """Actuators that follow a target: one, or one for positions and one for velocities."""
         self.several: set[int] = set()
-        """DOFs with servos that cannot be told apart."""
+        """DOFs with ambiguous servos."""
         self.motor_gain: dict[int, float] = {}
         """Effort of a motor before its gear, per unit of ``ctrl``, by actuator."""
         self.slopes = {slope: np.full(model.nv, -1) for slope in Slope}
-        """Where in ``ctrl`` the slope of each DOF's effort is, or -1, by what it changes with."""
+        """Indices in ``ctrl`` of the derivatives of each DOF's effort, or -1, by variable."""
         self.moves = np.zeros((model.nactuator, model.nv), dtype=bool)
         """Whether an actuator drives a DOF, on its joint or through a tendon, shape (actuators, DOFs)."""
         found: dict[int, list[Servo]] = {}
@@ -283,7 +283,7 @@ class Actuators:
             elif self._is_motor(model, i):
                 self.motor_gain[i] = float(model.actuator_gainprm[i, 0])
         self.position, self.velocity = np.full(model.nv, -1), np.full(model.nv, -1)
-        """Where in ``ctrl`` the target of each DOF is, or -1."""
+        """Index in ``ctrl`` of the target of each DOF, or -1."""
         self.scale, self.offset = np.ones(model.nu), np.zeros(model.nu)
         """``ctrl`` = scale · target + offset, by input."""
         for dof, servos in found.items():
@@ -291,12 +291,12 @@ class Actuators:
         self.tendons: list[TendonDrive] = read_tendon_drives(model, set(self.servos))
         """Drives of tendons, which may move several joints."""
         self.coupling = [tendon for tendon in self.tendons if tendon.coupled]
-        """Those of them that follow the targets of joints."""
+        """Tendon drives that follow the targets of joints."""
         for tendon in self.tendons:
             self._scale(tendon.servo)
 
     def _joint_dof(self, model: Any, actuator: int) -> int | None:
-        """The DOF on whose joint an actuator is, where that joint has one DOF."""
+        """Return the DOF of an actuator's joint, if that joint has one DOF."""
         on_joint = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
         single = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
         joint = int(model.actuator_trnid[actuator, 0])
@@ -305,7 +305,7 @@ class Actuators:
         return int(model.jnt_dofadr[joint])
 
     def _dofs_by_transmission(self, model: Any, actuator: int) -> np.ndarray:
-        """Which DOFs an actuator drives that is not on their joint. A push at a site or body drives no joint."""
+        """Return the DOFs that an actuator drives, but not on their joint. A force at a site or body drives none."""
         kinds, (target, other) = mujoco.mjtTrn, model.actuator_trnid[actuator]
         kind = model.actuator_trntype[actuator]
         if kind == int(kinds.mjTRN_TENDON):
@@ -346,7 +346,7 @@ class Actuators:
                 self.scale[place], self.offset[place] = servo.scale, servo.offset
 
     def gains(self, model: Any, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Stiffness and damping at the joint, of its servos together; zero without one."""
+        """Return total stiffness and damping of a joint's servos; zero without one."""
         pairs = [self._gains(model, int(dof)) for dof in dofs]
         gains = np.array(pairs, np.float32).reshape(-1, 2)
         return gains[:, 0].copy(), gains[:, 1].copy()
@@ -356,7 +356,7 @@ class Actuators:
         return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
 
     def gain_error(self, dof: int, stiffness: float) -> str | None:
-        """Why a DOF cannot be given gains, or None where it can."""
+        """Return why gains of a DOF cannot be set, or None if they can."""
         if dof in self.several:
             return "has several servos in the model, which cannot be told apart"
         if dof not in self.servos:
@@ -366,10 +366,10 @@ class Actuators:
         return None
 
     def set_gains(self, model: Any, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
-        """Set what `gains` returns. DOFs without a servo are passed over.
+        """Set the gains of `gains`. DOFs without a servo are ignored.
 
-        Of two servos on a joint, the velocity servo gets the damping, which then acts on the difference to the target
-        velocity; where the damping stays the same, so does its share in both.
+        If a joint has two servos, a new damping goes to the velocity servo, and acts on the velocity error; an
+        unchanged one keeps its shares in both.
         """
         for dof, kp, kd in zip(dofs.tolist(), stiffness, damping, strict=True):
             servos = self.servos.get(dof, [])
@@ -383,11 +383,12 @@ class Actuators:
     def at_joints(self, model: Any, values: np.ndarray, dofs: np.ndarray) -> np.ndarray:
         """Return the sum of inertias or dampings of actuators at each DOF, shape (d,).
 
-        Each counts times the square of its ratio to the joint. An actuator whose ratio depends on the pose is left out.
+        Each is multiplied by the square of its ratio to the joint. Actuators whose ratio depends on the pose are left
+        out.
 
         Args:
             model: The model.
-            values: Of each actuator, shape (actuators,).
+            values: Value of each actuator, shape (actuators,).
             dofs: DOFs of the model, shape (d,).
         """
         total = np.zeros(model.nv)
@@ -402,32 +403,32 @@ class Actuators:
         return np.asarray(total[dofs])
 
     def controls(self, targets: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """``ctrl`` at ``places`` for targets [rad or m, or per second]."""
+        """Return ``ctrl`` at ``places`` for targets [rad or m, or per second]."""
         return targets * self.scale[places] + self.offset[places]
 
     def targets(self, controls: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """Targets [rad or m, or per second] of what ``ctrl`` is at ``places``."""
+        """Return the targets [rad or m, or per second] for ``ctrl`` at ``places``."""
         return (controls - self.offset[places]) / self.scale[places]
 
     def follows(self, dof: int, kind: str) -> bool:
-        """Whether the model follows a target ``"position"`` or ``"velocity"`` of a DOF by itself."""
+        """Return whether an actuator of the model follows a target ``"position"`` or ``"velocity"`` of a DOF."""
         if (self.position if kind == "position" else self.velocity)[dof] >= 0:
             return True
         return kind == "position" and any(dof in tendon.coupled for tendon in self.coupling)
 
     def ids(self, dofs: np.ndarray) -> list[int]:
-        """Actuators that drive these DOFs and no others: on their joints, and through tendons."""
+        """Return actuators that drive these DOFs and no others: on their joints, and through tendons."""
         chosen = np.zeros(self.moves.shape[1], dtype=bool)
         chosen[dofs] = True
         return np.flatnonzero((self.moves & chosen).any(axis=1) & ~(self.moves & ~chosen).any(axis=1)).tolist()
 
     def why_active(self, model: Any, dof: int) -> str:
-        """Return the actuator that pushes on a DOF."""
+        """Describe the actuator that acts on a DOF."""
         active = [i for i in np.flatnonzero(self.moves[:, dof]).tolist() if is_active(model, i)]
         return self.what_moves(model, active[0]) if active else "nothing pushes on it"
 
     def what_moves(self, model: Any, actuator: int, do: str = "drive") -> str:
-        """Which joints an actuator moves together, and what to do with all of them."""
+        """Describe the joints that an actuator moves together, and what to do with them."""
         names = [joint_name(model, int(model.dof_jntid[dof])) for dof in np.flatnonzero(self.moves[actuator])]
         name = model.actuator(actuator).name or actuator
         return f"actuator '{name}' moves {', '.join(names)} together: {do} all or none of them"

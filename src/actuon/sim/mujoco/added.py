@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of a simulation, and actuators that are added to it as long as someone needs them.
+"""The model of a simulation, and actuators that are added to it while they are in use.
 
-These are drives for joints that have a motor alone, or nothing, and holders of slopes. A compiled model cannot grow. It
-is compiled anew from its `MjSpec`, with the new actuators last, and gets every value of the one before.
+They are drives of joints that have a motor or nothing, and holders of derivatives of efforts. A compiled model cannot
+grow, so it is compiled again from its `MjSpec`, with the new actuators last, and receives all values of the previous
+one.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ _GROUPS = 31
 """Groups of actuators that can be switched off."""
 
 _STRUCTURE = ("id", "adr", "num")
-"""How fields end that say where things are, which a compiled model knows best."""
+"""Endings of fields with addresses, which keep the values of the compiled model."""
 
 _CHOSEN_SLEEP = 3
-"""The lowest ``tree_sleep_policy`` that a person chooses; those below follow from a tree's actuators."""
+"""Lowest ``tree_sleep_policy`` that users choose; lower ones follow from a tree's actuators."""
 
 _PLAIN = {
     "gear": (1.0, 0.0, 0.0, 0.0, 0.0, 0.0),
@@ -40,12 +41,12 @@ _PLAIN = {
     "delay": 0.0,
     "nsample": 0,
 }
-"""Attributes of an added actuator, whatever the model's default class says."""
+"""Attributes of an added actuator, independent of the model's default class."""
 
 
 @dataclass(frozen=True)
 class NewActuator:
-    """An actuator to add on the joint of a DOF."""
+    """An actuator to add to the joint of a DOF."""
 
     dof: int
     suffix: str
@@ -53,9 +54,9 @@ class NewActuator:
     fields: Mapping[str, Any]
     """Attributes of an ``MjsActuator``, such as ``gaintype`` and ``gainprm``."""
     holds: Slope | None = None
-    """Which slope of an effort it holds. None: it is a drive."""
+    """Derivative of an effort that it holds. None: it is a drive."""
     inputs: Sequence[tuple[float, float]] = ()
-    """Lowest and highest value of each of its inputs, infinite where any counts. Default: any."""
+    """Lowest and highest value of each of its inputs. Default: infinite."""
 
 
 def new_drive(
@@ -71,7 +72,7 @@ def new_drive(
         dof: The DOF.
         lower: Lowest effort [N·m or N].
         upper: Highest effort [N·m or N]. An infinite bound means no limit; MuJoCo takes both or none.
-        group: A group of actuators that is not switched off.
+        group: A group of actuators that is enabled.
         targets: Lowest and highest target position [rad or m] and target velocity [rad/s or m/s]. Default: any.
     """
     inputs = int(mujoco.mjtCtrlInput.mjINPUT_POS) | int(mujoco.mjtCtrlInput.mjINPUT_VEL)
@@ -91,12 +92,12 @@ def new_drive(
 
 
 def new_slope(dof: int, slope: Slope, group: int) -> NewActuator:
-    """Return an actuator whose ``ctrl`` is a slope of an effort: it pushes with ctrl·q, or ctrl·q̇.
+    """Return an actuator whose ``ctrl`` is a derivative of an effort. Its effort is ctrl·q or ctrl·q̇.
 
     Args:
         dof: The DOF.
-        slope: Which of both.
-        group: A group of actuators that is not switched off.
+        slope: The variable of the derivative.
+        group: A group of actuators that is enabled.
     """
     gains = np.zeros(mujoco.mjNGAIN)
     gains[1 if slope is Slope.BY_POSITION else 2] = 1.0
@@ -112,22 +113,22 @@ def new_slope(dof: int, slope: Slope, group: int) -> NewActuator:
 
 
 def limited_range(lower: float, upper: float) -> tuple[bool, np.ndarray]:
-    """Return whether a model limits something to ``lower`` to ``upper``, and the range that it then has."""
+    """Return whether ``lower`` to ``upper`` is a limit in a model, and its range there."""
     most = float(np.finfo(np.float32).max)
     limited = bool(np.isfinite([lower, upper]).any())
     return limited, np.clip([lower, upper], -most, most) if limited else np.zeros(2)
 
 
 def with_actuators(spec: Any, model: Any, actuators: Sequence[NewActuator]) -> tuple[Any, Actuators]:
-    """Return a model with further actuators, and what its actuators are.
+    """Return a model with further actuators, and its `Actuators`.
 
-    Actuators of before keep their numbers and places in ``ctrl``; keyframes hold zero for the new ones. All values,
-    as gains, limits, options, are those that ``model`` has now.
+    Previous actuators keep their numbers and places in ``ctrl``; keyframes hold zero for the new ones. All values, such
+    as gains, limits and options, are the present ones of ``model``.
 
     Args:
-        spec: What the model was compiled from. It is copied.
+        spec: Spec of the model. It is copied.
         model: The model.
-        actuators: What to add, each on a joint of one DOF.
+        actuators: Actuators to add, each on a joint of one DOF.
 
     Raises:
         SimulationError: The spec is not that of the model.
@@ -193,7 +194,7 @@ def _add(spec: Any, model: Any, actuators: Sequence[NewActuator]) -> None:
 
 
 def copy_values(source: Any, target: Any) -> None:
-    """Give a model the values of another that has the same parts, but may have more or fewer actuators at the end."""
+    """Copy the values of a model with the same parts, which may have more or fewer actuators at the end."""
     for field in dir(source):
         is_structure = field.startswith(("name", "path", "_")) or field.endswith(_STRUCTURE)
         values: Any = None if is_structure else getattr(source, field)
@@ -226,45 +227,45 @@ def _copy_attributes(source: Any, target: Any) -> None:
 
 
 class ModelFollower(Protocol):
-    """Somebody who goes on with other actuators at the end of a model."""
+    """An object that adapts to new actuators at the end of a model."""
 
     def refresh(self) -> None:
-        """Read what anyone wrote, before they change."""
+        """Read values that users wrote, before the model changes."""
 
     def take_model(self) -> None:
-        """Go on with them."""
+        """Use the new model."""
 
 
 class MujocoModel:
-    """The model that all environments share, its actuators, and the limits of these. It may get further actuators.
+    """The model that all environments share, its actuators and their limits. Actuators may be added.
 
     Args:
         fields: The fields of the models of all environments.
-        spec: What reads the `MjSpec` that the model was compiled from; None where there is none.
+        spec: Function that returns the `MjSpec` of the model; None if unknown.
     """
 
     def __init__(self, fields: ModelFields, spec: Callable[[], mujoco.MjSpec] | None):
         self.fields = fields
         self._spec = spec
         self.lifted: Counter[int] = Counter()
-        """DOFs at whose joints MuJoCo clips nothing, whatever limits these have, and for how many."""
+        """DOFs at whose joints MuJoCo clips nothing, with the number of users."""
         self.actuators = Actuators(fields.model)
         """Servos, motors and tendon drives of the model."""
         self.limits = Limits(self.actuators, self.lifted)
         self.compensates = bool(fields.model.jnt_actgravcomp.any())
-        """Whether MuJoCo counts gravity compensation among the efforts of actuators of a joint."""
+        """Whether MuJoCo includes gravity compensation in the actuator efforts of each joint."""
         self.version = 0
         """Counts changes of the actuators."""
         self.limits_version = 0
         """Counts changes of limits of efforts."""
         self._follower: weakref.ref[ModelFollower] | None = None
         self._bare: tuple[mujoco.MjModel, Actuators] | None = None
-        """The model without added actuators, and its own, while there are some."""
+        """The model without added actuators, and its `Actuators`, while some are added."""
         self._added: Sequence[NewActuator] = ()
         self._users = 0
 
     def tell(self, follower: ModelFollower) -> None:
-        """Tell somebody, who is not kept alive, before and after the actuators change."""
+        """Notify an object, held by a weak reference, before and after the actuators change."""
         self._follower = weakref.ref(follower)
 
     @property
@@ -273,7 +274,7 @@ class MujocoModel:
         return self._spec is not None
 
     def add(self, new: Sequence[NewActuator]) -> None:
-        """Add actuators, last. What was there keeps its place and its values."""
+        """Add actuators at the end. Previous ones keep their places and values."""
         assert self._spec is not None
         self.fields.gather_options()
         model, actuators = self.fields.model, self.actuators
@@ -290,11 +291,11 @@ class MujocoModel:
         self._take(grown, structure)
 
     def use(self) -> None:
-        """Keep added actuators until `let_go` was called as often."""
+        """Keep added actuators until `let_go` was called the same number of times."""
         self._users += 1
 
     def let_go(self) -> None:
-        """Remove added actuators, once nobody needs any."""
+        """Remove added actuators when no user is left."""
         self._users -= 1
         if self._users or self._bare is None:
             return
@@ -316,7 +317,7 @@ class MujocoModel:
             follower.take_model()
 
     def why_ignored(self, actuators: Iterable[int] = ()) -> str:
-        """Return why MuJoCo ignores one of these actuators, or any; empty where it does not."""
+        """Return why MuJoCo ignores one of these actuators, or any; empty if it does not."""
         model, option = self.fields.model, self.fields.model.opt
         if option.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION):
             return "has actuation switched off in its <option>"
@@ -331,6 +332,6 @@ class MujocoModel:
         return ""
 
     def free_group(self) -> int:
-        """Return a group of actuators that is not switched off. There is one."""
+        """Return a group of actuators that is enabled. At least one is."""
         off = int(self.fields.model.opt.disableactuator)
         return next(group for group in range(_GROUPS) if not off >> group & 1)
