@@ -55,10 +55,10 @@ from .random_motors import randomize
 from .telemetry import Telemetry, make_telemetry, trip_log
 
 _FULL_EFFORT = 0.5
-"""Distance from the target [rad] at which default gains ask for all that a motor can give."""
+"""Distance from the target [rad] at which default gains request the motor's full effort."""
 _DAMPING = 0.1237
-"""Braking effort at 1 rad/s with default gains, as a share of all that a motor can give: a damping ratio of 0.5 for a
-pendulum of 0.25 m that takes 30 % of it to hold out level."""
+"""Braking effort at 1 rad/s with default gains, as a share of the full effort: a damping ratio of 0.5 for a pendulum of
+0.25 m that needs 30 % of the full effort to hold it level."""
 _ANY_DT = 1e6
 """Longer than time steps are [s]."""
 _NOT_CHECKED = float("nan")

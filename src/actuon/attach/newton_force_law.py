@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""The law of a chain in Newton's implicit mode.
 
-In Newton's implicit mode the effort of a step is solved for at the state that the step ends in, :math:`q + h w` and
-:math:`w`, by a law that Newton's kernel evaluates at any w. That of a chain is a line with limits,
+In Newton's implicit mode the effort of a step is solved for at the end of the step, at :math:`q + h w` and :math:`w`,
+by a law that Newton's kernel evaluates at any w. The law of a chain is a line with limits,
 
 .. math:: \tau(w) = \mathrm{clamp}(\tau_1 + s_1 (w - w_1), \; l(w), \; u(w))
 
-about the speed :math:`w_0` that the step would end with if each joint answered to its own effort alone, by one step of
-Newton's method. The limits l and u are what the chain allows at the speed before the step and at :math:`w_0`, and
-in between. The line is the tangent of the chain at :math:`w_0`; where the effort is at a limit there, that at the speed
-where the controller asks for nothing, so that a step can leave the limit. A positive slope, which accelerates a motion,
-is taken as zero.
+near the speed :math:`w_0` that one step of Newton's method predicts for each joint alone. The limits l and u are those
+of the chain at the speed before the step and at :math:`w_0`, interpolated in between. The line is the tangent of the
+chain at :math:`w_0`. If the effort there is at a limit, it is the tangent at the speed where the controller requests
+zero effort, so that a step can leave the limit. A positive derivative, which accelerates a motion, counts as zero.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from ..kernel.launch import Launch
 from ..kernel.types import Flavour, Floats, FloatTable, Indices, module_options
 
 APART = wp.constant(1e-2)
-"""Distance of two speeds [rad/s or m/s], by 1 + their magnitude, from which the controller's slope is found."""
+"""Difference of the two speeds of the controller's finite difference [rad/s or m/s], relative to 1 + the speed."""
 UNLIMITED = wp.constant(1e12)
-"""Stands for an infinite limit [N·m or N], which cannot be interpolated."""
+"""Replaces infinite limits [N·m or N], which cannot be interpolated."""
 
 wp.set_module_options(module_options(Flavour.SCALAR))
 
@@ -47,7 +46,7 @@ def limited_line(
     params: FloatTable,
     i: wp.int32,
 ):
-    """Return the effort by the law of a chain near the end of a step, as `DriveBase.evaluate_force` is called."""
+    """Return the effort of a chain near the end of a step, for `DriveBase.evaluate_force`."""
     before = wp.float64(params[i, 0])
     apart = wp.float64(params[i, 3]) - before
     share = wp.where(apart == wp.float64(0.0), wp.float64(0.0), (qd - before) / apart)
@@ -60,7 +59,7 @@ def limited_line(
 
 @dataclass(frozen=True)
 class Route:
-    """The way of a chain through the indices of Newton's actuator."""
+    """Indices of a chain in the arrays of Newton's actuator."""
 
     indices: tuple[wp.array, ...]
     layouts: Mapping[str, IndexLayout]
@@ -68,10 +67,10 @@ class Route:
 
 
 class ForceLaw:
-    """The law of a chain near the end of a step, as `limited_line` reads it.
+    """Parameters of `limited_line` for a chain.
 
     Args:
-        actuator: Runs the chain.
+        actuator: Actuator of the chain.
     """
 
     def __init__(self, actuator: Actuator):
@@ -79,7 +78,7 @@ class ForceLaw:
         self.params = self._floats(n, 9)
         """The speed before the step and the limits there; w₀ and the limits there; τ₁, s₁ and w₁. Shape (N, 9)."""
         self.explicit_effort = self._floats(n)
-        """Efforts at the state before the step."""
+        """Efforts before the step."""
         evaluated = ("effort", "computed", *SLOPES, *BOUNDS)
         self._arrays = {name: self._floats(n) for name in (*evaluated, "controller_effort")} | {"params": self.params}
         self._evaluated = tuple(self._arrays[name] for name in evaluated)
@@ -96,13 +95,13 @@ class ForceLaw:
         inverse_mass: wp.array | None,
         dt: float,
     ) -> None:
-        """Write the law of this step.
+        """Update the parameters for a step.
 
         Args:
-            signals: What the chain reads.
+            signals: Inputs of the chain.
             route: Its indices.
-            state: Before the step.
-            inverse_mass: A_ii [1/(kg·m²) or 1/kg], shape (N,).
+            state: State before the step.
+            inverse_mass: Diagonal of the inverse mass matrix [1/(kg·m²) or 1/kg], shape (N,).
             dt: Time step [s].
         """
         positions, velocities, *commands = signals
@@ -110,18 +109,14 @@ class ForceLaw:
             self._wire(route, positions, velocities)
         given = (self._arrays["trial_q"], self._arrays["trial_qd"], *commands, *self._evaluated)
         values = {"dt": dt, "positions": positions, "velocities": velocities, "inverse_mass": inverse_mass}
-        self._launch(_start, values)
-        for kernel in (_predict, _write_line, _aim_at_rest, _leave_limits):
-            self._stepper.step(given, state, self._discarded, dt)
-            self._launch(kernel, values)
-
-    def _launch(self, kernel: wp.Kernel, values: Mapping[str, object]) -> None:
-        launch = self._launches[kernel.key]
-        launch.update({name: value for name, value in values.items() if name in self._names[kernel.key]})
-        launch.launch()
+        for i, (launch, names) in enumerate(self._launches):
+            if i > 0:
+                self._stepper.step(given, state, self._discarded, dt)
+            launch.update({name: value for name, value in values.items() if name in names})
+            launch.launch()
 
     def _wire(self, route: Route, positions: Any, velocities: Any) -> None:
-        """Take the memory that a step needs."""
+        """Allocate the memory of a step."""
         device = self._actuator.device
         if device.is_capturing:
             raise StructureError("DriveActuon: take one step in the implicit mode before a graph is captured")
@@ -131,13 +126,12 @@ class ForceLaw:
         self._arrays |= {"trial_q": self._floats(*positions.shape), "trial_qd": self._floats(*velocities.shape)}
         values = {**self._arrays, "pos_indices": route.indices[0], "vel_indices": route.indices[1]}
         values |= {"dt": 0.0, "inverse_mass": self.explicit_effort, "positions": positions, "velocities": velocities}
-        kernels = (_start, _predict, _write_line, _aim_at_rest, _leave_limits)
-        self._names = {kernel.key: [argument.label for argument in kernel.adj.args] for kernel in kernels}
         threads = self._actuator.num_actuators, 1  # two dimensions: for one, Warp compiles the kernel twice
-        self._launches = {
-            kernel.key: Launch(kernel, threads, device, [values[name] for name in self._names[kernel.key]])
-            for kernel in kernels
-        }
+        self._launches = []
+        for kernel, column in ((_start, 0), (_write_line, 0), (_write_line, 3), (_aim_at_rest, 3), (_leave_limits, 3)):
+            names = [argument.label for argument in kernel.adj.args]
+            arguments = [(values | {"column": column})[name] for name in names]
+            self._launches.append((Launch(kernel, threads, device, arguments), names))
 
 
 @wp.func
@@ -151,7 +145,7 @@ def at_speed(
     trial_q: Floats,
     trial_qd: Floats,
 ):
-    """Let the chain be evaluated next at a speed, and the position that a step with this speed ends at."""
+    """Set the state of the next evaluation: a speed, and the position after a step with this speed."""
     q = int(pos_indices[i])
     trial_q[q] = positions[q] + dt * speed
     trial_qd[int(vel_indices[i])] = speed
@@ -159,7 +153,7 @@ def at_speed(
 
 @wp.func
 def write_limits(i: int, column: int, speed: float, lowest: float, highest: float, params: FloatTable):
-    """Write a speed, and the efforts that limits allow there."""
+    """Write a speed, and the limits there."""
     params[i, column] = speed
     params[i, column + 1] = wp.max(lowest, -UNLIMITED)
     params[i, column + 2] = wp.min(highest, UNLIMITED)
@@ -167,7 +161,7 @@ def write_limits(i: int, column: int, speed: float, lowest: float, highest: floa
 
 @wp.func
 def write_tangent(i: int, speed: float, effort: float, slope: float, params: FloatTable):
-    """Write the effort at a speed, and its slope."""
+    """Write the effort at a speed, and its derivative."""
     params[i, 6] = effort
     params[i, 7] = wp.min(slope, 0.0)
     params[i, 8] = speed
@@ -183,44 +177,20 @@ def _start(
     trial_q: Floats,
     trial_qd: Floats,
 ):
-    """Go to the speed before the step."""
+    """Evaluate at the speed before the step."""
     i, _unused = wp.tid()
     speed = velocities[int(vel_indices[i])]
     at_speed(i, speed, dt, positions, pos_indices, vel_indices, trial_q, trial_qd)
 
 
 @wp.kernel(enable_backward=False)
-def _predict(
+def _write_line(
+    column: int,
     dt: float,
     positions: Floats,
     pos_indices: Indices,
     vel_indices: Indices,
     inverse_mass: Floats,
-    effort: Floats,
-    effort_slope_q: Floats,
-    effort_slope_qd: Floats,
-    effort_min: Floats,
-    effort_max: Floats,
-    trial_q: Floats,
-    trial_qd: Floats,
-    params: FloatTable,
-):
-    """Write the limits at the speed before the step, and go to w₀."""
-    i, _unused = wp.tid()
-    speed = trial_qd[int(vel_indices[i])]
-    write_limits(i, 0, speed, effort_min[i], effort_max[i], params)
-    gain = dt * inverse_mass[i]
-    slope = wp.min(dt * effort_slope_q[i] + effort_slope_qd[i], 0.0)
-    following = speed + gain * effort[i] / (1.0 - gain * slope)
-    at_speed(i, following, dt, positions, pos_indices, vel_indices, trial_q, trial_qd)
-
-
-@wp.kernel(enable_backward=False)
-def _write_line(
-    dt: float,
-    positions: Floats,
-    pos_indices: Indices,
-    vel_indices: Indices,
     effort: Floats,
     computed: Floats,
     effort_slope_q: Floats,
@@ -232,13 +202,17 @@ def _write_line(
     controller_effort: Floats,
     params: FloatTable,
 ):
-    """Write the tangent and the limits at w₀, and go to a speed a little above it."""
+    """Write tangent and limits. At the speed before the step (column 0), go to w₀; at w₀ (column 3), go above it."""
     i, _unused = wp.tid()
     speed = trial_qd[int(vel_indices[i])]
-    write_limits(i, 3, speed, effort_min[i], effort_max[i], params)
-    write_tangent(i, speed, effort[i], dt * effort_slope_q[i] + effort_slope_qd[i], params)
+    slope = dt * effort_slope_q[i] + effort_slope_qd[i]
+    write_limits(i, column, speed, effort_min[i], effort_max[i], params)
+    write_tangent(i, speed, effort[i], slope, params)
     controller_effort[i] = computed[i]
     following = speed + APART * (1.0 + wp.abs(speed))
+    if column == 0:
+        gain = dt * inverse_mass[i]
+        following = speed + gain * effort[i] / (1.0 - gain * wp.min(slope, 0.0))
     at_speed(i, following, dt, positions, pos_indices, vel_indices, trial_q, trial_qd)
 
 
@@ -254,7 +228,7 @@ def _aim_at_rest(
     controller_effort: Floats,
     params: FloatTable,
 ):
-    """Go to the speed where the controller asks for nothing."""
+    """Go to the speed at which the controller requests zero effort."""
     i, _unused = wp.tid()
     speed = params[i, 3]
     rise = (computed[i] - controller_effort[i]) / (trial_qd[int(vel_indices[i])] - speed)
@@ -274,7 +248,7 @@ def _leave_limits(
     trial_qd: Floats,
     params: FloatTable,
 ):
-    """Where the effort at w₀ is at a limit, take the tangent from here, where it is not."""
+    """Replace the tangent by the one at this speed if the effort is at a limit at w₀, and not here."""
     i, _unused = wp.tid()
     was_free = params[i, 6] > params[i, 4] and params[i, 6] < params[i, 5]
     is_free = effort[i] > effort_min[i] and effort[i] < effort_max[i]

@@ -156,7 +156,7 @@ def test_a_saved_state_holds_slopes_and_a_reset_forgets_them(link):
     [
         ({"solver": "featherstone"}, "SolverFeatherstone computes damping from the state before the step"),
         ({"solver": "semi_implicit"}, "SolverSemiImplicit computes damping from the state before the step"),
-        ({"solver": "xpbd"}, "SolverXPBD takes drives in only as far as its iterations"),
+        ({"solver": "xpbd"}, "SolverXPBD applies drives only as far as its iterations"),
         ({"integrator": "rk4"}, "SolverMuJoCo ignores slopes of efforts with the integrator 'rk4'"),
     ],
 )

@@ -254,9 +254,7 @@ class XpbdPhysics(MaximalPhysics):
     used_properties = used_by(XPBD)
 
     def slope_obstacle(self) -> str:
-        return (
-            "takes drives in only as far as its iterations and relaxation let it, which is not the slope of an effort"
-        )
+        return "applies drives only as far as its iterations and relaxation allow, so derivatives have no exact effect"
 
 
 class MujocoPhysics(Physics):
