@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuators on robots in an engine: one attachment, and the ways in."""
+"""Actuators on robots in engines, on arrays, and in other simulators."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ArticulationActuators`: the actuators of a robot's file on all its copies in a simulation."""
+"""`ArticulationActuators`: actuators from a robot's file or from Python, on all copies of the robot in a simulation."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ _log = logging.getLogger("actuon.actuators")
 
 
 class ArticulationActuators(Attachment):
-    """Drives robots with the actuators of their file: before each step of physics, without further code.
+    """Actuators of robots in a simulation, which are stepped before each step of physics.
 
     The actuators are those of the ``NewtonActuator`` prims below the robot, or of the ``actuon.yaml`` next to its file
     (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine's own drives are disabled on the DOFs
-    that have an actuator, and read back; the other DOFs keep theirs. If there are no actuators, the set is empty and
-    does nothing, and a warning of the logger ``actuon.actuators`` says so.
+    that have an actuator, and read back; the other DOFs keep theirs. If no actuators are found, the logger
+    ``actuon.actuators`` warns, and nothing is driven.
 
     Args:
         paths: As for `Articulation`.
         auto_step_pre_physics: Step the actuators before each step of physics.
-        device: Where they run. Default, and only choice so far: where the simulation runs.
+        device: Device of the actuators, which must be the simulation's. Default: the simulation's.
         simulation: Default: the current one.
         allow_unsafe_torch_checkpoints: Let the robot's file, or the YAML next to it, name ``.pt`` and ``.pt2``
             networks, which can run code when loaded.
-        effort_mode: How efforts reach the engine: ``"explicit"``, ``"implicit"`` or ``"auto"``. Default: what the file
-            says for each actuator.
+        effort_mode: Form of the efforts: ``"explicit"``, ``"implicit"`` or ``"auto"``. Default: that in the
+            file.
 
     Examples:
         >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2) as simulation:
@@ -89,14 +89,13 @@ class ArticulationActuators(Attachment):
 
         Args:
             paths: As for `Articulation`.
-            actuators: Pairs of an actuator and the name of the DOF that it drives, in any order. Its parts are configs,
-                the same for all robots, or components with one value for each robot, whose values are copied. A
-                component of a class without a config, or of Newton's own, is used as it is, for each DOF that is given
-                it.
+            actuators: Pairs of an actuator and the name of its DOF, in any order. Its stages are configs, the same for
+                all robots, or components with one value for each robot, whose values are copied. A component of Newton
+                or of a class without a config is not copied.
             auto_step_pre_physics: Step the actuators before each step of physics.
             device: As for `ArticulationActuators`.
             simulation: Default: the current one.
-            effort_mode: As for `ArticulationActuators`. Default: what each config says.
+            effort_mode: As for `ArticulationActuators`. Default: that of each config.
 
         Examples:
             >>> motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp=100.0, kd=10.0))
@@ -140,7 +139,7 @@ class ArticulationActuators(Attachment):
             for config in found.values():
                 config.effort_mode = effort_mode
         self.configs = {articulation.dof_names[column]: found[column] for column in sorted(found)}
-        """Config of each DOF, by name. A change of one has no effect."""
+        """Config of each DOF, by name. Changing one has no effect."""
         self._sources: Sources = {}
         self._columns = np.array(sorted(found), dtype=np.int64)
         given, auto = (
@@ -196,8 +195,7 @@ class ArticulationActuators(Attachment):
         return drawn
 
     def resolution_table(self) -> str:
-        """Return a table as text: per joint and parameter the config's value, the one that the first robot has, unit,
-        and where it comes from.
+        """Return a table of the parameters of each joint: value in the config, value of the first robot, unit, source.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
@@ -213,7 +211,7 @@ class ArticulationActuators(Attachment):
         return self._columns.tolist()
 
     def step_actuators(self, step_dt: float, context: object = None) -> None:
-        """Read state and targets, step the actuators, and hand the efforts to the engine.
+        """Read state and targets, step the actuators, and write the efforts to the engine.
 
         Args:
             step_dt: Time step [s].
@@ -229,11 +227,11 @@ class ArticulationActuators(Attachment):
         self._step_now(step_dt)
 
     def enable_auto_step_pre_physics(self) -> None:
-        """Step the actuators before each step of physics. Stays so across a stop and start of the simulation."""
+        """Step the actuators before each step of physics, also after a stop and start of the simulation."""
         self._auto_step = True
 
     def disable_auto_step_pre_physics(self) -> None:
-        """Leave stepping to `step_actuators`. The last efforts stay on until then."""
+        """Step the actuators only by `step_actuators`. Until then, the last efforts stay on."""
         self._auto_step = False
 
     def __repr__(self) -> str:
@@ -267,7 +265,7 @@ def _parts(articulation: Articulation, found: Mapping[int, ActuatorConfig], impl
 
 
 def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorConfig]:
-    """The actuators of the first robot, by column: from its prims, or from the YAML file next to it."""
+    """Return the actuators of the first robot, by column: from its prims, or from the YAML file next to it."""
     simulation = articulation.simulation
     if simulation.stage is not None:
         found = _read_prims(articulation, simulation.stage, allow_torch)
@@ -289,7 +287,7 @@ def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, A
 
 
 def without_actuators(articulation: Articulation) -> RobotFileError:
-    """Return the error for a robot of which `read_actuators` finds none."""
+    """Return the error for a robot without actuators."""
     source = articulation.simulation.source
     path = yaml_beside(source)
     beside = f"'{source}'" if source else "its model"

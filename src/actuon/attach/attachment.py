@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Attachment`: chains on robots of a simulation, from taking joints over to giving them back."""
+"""`Attachment`: chains on robots of a simulation, from attaching them to `close`."""
 
 from __future__ import annotations
 
@@ -52,23 +52,23 @@ _serial = itertools.count()
 _log = logging.getLogger("actuon.actuators")
 
 _PHASES = {"renew": HandOver.renew, "before": HandOver.before, "after": HandOver.after, "has_run": HandOver.has_run}
-"""Methods of hand-overs that steps call, of those that have one of their own."""
+"""Methods that steps call of hand-overs that define them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Parts of an attachment: chains, and what the engine is handed of them."""
+    """Parts of an attachment: chains, and their hand-overs to the engine."""
 
     chains: ChainSet
     efforts: Efforts
     columns: np.ndarray
-    """DOFs that are taken over, shape (d,)."""
+    """Owned DOFs, shape (d,)."""
     followed: np.ndarray | None
-    """Those of them whose targets are followed here, and not by the engine. None: all."""
+    """Owned DOFs whose targets the chains follow, and not the engine. None: all."""
     hand_overs: Sequence[HandOver]
     limits: EffortLimits
     tangents: TangentEfforts | None
-    """Those of the efforts that are implicit."""
+    """Implicit efforts."""
 
     @classmethod
     def of(
@@ -90,11 +90,11 @@ class Parts:
             articulation: The robots.
             chains: Their chains.
             efforts: Arrays of their efforts.
-            columns: DOFs that are taken over.
-            implicit: Those of them whose efforts are tangents.
-            first: What is handed over before.
-            followed: Those whose targets are followed here. Default: all.
-            limited: DOFs whose efforts are kept to limits. Default: all.
+            columns: Owned DOFs.
+            implicit: DOFs whose efforts are implicit.
+            first: Earlier hand-overs.
+            followed: DOFs whose targets the chains follow. Default: all.
+            limited: DOFs whose efforts are limited. Default: all.
             ranges: As for `EffortLimits`. Default: `joint_ranges`.
         """
         explicit = np.setdiff1d(columns, implicit)
@@ -115,10 +115,10 @@ class Parts:
 
 
 def robot_numbers(articulation: Articulation) -> tuple[np.ndarray, np.ndarray]:
-    """Number robots and DOFs such that all robots of a simulation differ.
+    """Number robots and DOFs uniquely in a simulation.
 
-    Robots are counted through the environments, one kind after the other, so that the first kind has the numbers that
-    it has alone.
+    Robots are counted through the environments, one kind after the other, so that the first kind has the same numbers
+    as without the others.
 
     Returns:
         Number of each robot, and of its first DOF, each of shape (N,).
@@ -132,7 +132,7 @@ def robot_numbers(articulation: Articulation) -> tuple[np.ndarray, np.ndarray]:
 
 
 def places_of(articulation: Articulation) -> Places:
-    """Return where DOFs of robots lie in the arrays of their simulation."""
+    """Return the indices of DOFs of robots in the arrays of their simulation."""
     at = articulation.at
     return Places(at.flat("joint_qd"), at.flat("joint_q"), at.flat("joint_target_q"))
 
@@ -172,13 +172,13 @@ def chains_on(
 
 
 class Attachment:
-    """Drives DOFs of robots, as their only owner, until `close` or until the last reference to it goes away.
+    """Owner of DOFs of robots, which it drives until `close` or until it is deleted.
 
     Args:
         articulation: The robots.
-        build: Returns its parts, with implicit efforts of the DOFs that it is given, shape (d,).
+        build: Returns its parts, given the DOFs with implicit efforts, shape (d,).
         implicit: DOFs whose efforts are implicit, shape (d,).
-        auto: DOFs whose efforts become implicit where they are explicit beyond half of the stability limit.
+        auto: DOFs whose efforts become implicit if they use more than half of the stability limit.
         auto_step: Whether each step of physics steps the actuators.
     """
 
@@ -203,7 +203,7 @@ class Attachment:
             self._make_implicit(build, implicit, auto)
 
     def _attach(self, parts: Parts) -> None:
-        """Take DOFs over. If that fails, the engine is left as it was."""
+        """Take ownership of DOFs. If that fails, the engine is restored."""
         articulation, simulation = self.articulation, self.articulation.simulation
         self._chains, self._efforts, self._limits = parts.chains, parts.efforts, parts.limits
         self._tangents = parts.tangents
@@ -211,7 +211,7 @@ class Attachment:
         self._feedforward: wp.array = parts.chains.arrays["joint_act"]
         """Feedforward of controllers [N·m or N], flat as the simulation's velocities."""
         self._velocity = wp.zeros_like(simulation.arrays.joint_qd)
-        """Velocities when the actuators were stepped last [rad/s or m/s], flat as the simulation's are."""
+        """Velocities at the last actuator step [rad/s or m/s], flat as the simulation's."""
         self._trips = trip_log(parts.chains, [f"'{path}'" for path in articulation.paths])
         self._hand_overs: list[HandOver] = [Inputs(articulation, parts.chains, self._feedforward), *parts.hand_overs]
         self._renewing, self._before, self._after, self._shown = (
@@ -249,7 +249,7 @@ class Attachment:
     def _make_implicit(self, build: Callable[[np.ndarray], Parts], implicit: np.ndarray, auto: np.ndarray) -> None:
         """Attach again with implicit efforts of those DOFs of ``auto`` that use much of the stability limit.
 
-        Where the engine takes in no slopes, or a chain has none, a warning says which of those stay explicit.
+        If the engine cannot use derivatives, or a chain has none, a warning names the DOFs that stay explicit.
         """
         chains = self._chains
         shares = usages_of(self.articulation, chains.actuators, implicit.tolist())
@@ -283,11 +283,11 @@ class Attachment:
 
     @property
     def is_stepped(self) -> bool:
-        """Whether each step of physics steps the actuators, and not their owner by hand."""
+        """Whether each step of physics steps the actuators."""
         return self._auto_step and not self._closed
 
     def _step_now(self, dt: float) -> None:
-        """Step at a moment of the user's choice."""
+        """Step the actuators for the user."""
         self._check_open()
         self.articulation.simulation.check_open()
         self.articulation.simulation.engine.state.refresh()
@@ -297,13 +297,13 @@ class Attachment:
             self._chains.batteries.share(self._chains.states)
 
     def step_in_python(self, dt: float) -> None:
-        """Step the actuators, and hand what they give to the engine, from Python."""
+        """Step the actuators, and write their efforts to the engine, from Python."""
         self.prepare()
         self.compute(dt)
         self.hand_over(dt)
 
     def prepare(self) -> None:
-        """Take over what was changed since the last step. See `Motor`."""
+        """Apply changes since the last step. See `Motor`."""
         self._renew()
         for before in self._before:
             before()
@@ -313,7 +313,7 @@ class Attachment:
         self._computer(dt)()
 
     def _computer(self, dt: float) -> Callable[[], None]:
-        """Return what does so, without referring to the attachment."""
+        """Return a function for `compute` that does not refer to the attachment."""
         arrays, chains = self.articulation.simulation.arrays, self._chains
         velocity, settle = self._velocity, self._settle
 
@@ -326,18 +326,18 @@ class Attachment:
         return compute
 
     def capture_key(self, dt: float) -> object:
-        """Return what `compute` depends on besides the values of arrays. See `Motor`."""
+        """Return all that `compute` depends on besides values of arrays. See `Motor`."""
         return dt, self._settle, [*self._chains.states], [stage._revision for stage in self._chains.stages]
 
     @property
     def is_graphable(self) -> bool:
-        """Whether `compute` can be captured, and nothing is lost by it. See `Motor`."""
+        """Whether `compute` can be captured and is not slower in a graph. See `Motor`."""
         chains = self._chains
         few = math.prod(chains.shape) < 2 * DOFS_PER_THREAD or not chains.device.is_cpu  # a graph takes one thread
         return few and self._tangents is None and all(actuator.is_graphable() for actuator in chains.actuators)
 
     def hand_over(self, dt: float) -> None:
-        """Check the efforts, and hand them to the engine. See `Motor`."""
+        """Check the efforts, and write them to the engine. See `Motor`."""
         self._chains.batteries.share(self._chains.states)
         if self._chains.device.is_cpu:  # on a GPU, a look at each step would wait for it
             self.check()
@@ -371,7 +371,7 @@ class Attachment:
         return MotorKernels(self._computer(dt), push, self._efforts.applied, trips)
 
     def program(self, dt: float) -> MotorProgram | None:
-        """Return what an engine's compiled code steps, at steps of ``dt`` [s]. See `Motor`."""
+        """Return the program of compiled code for steps of ``dt`` [s]. See `Motor`."""
         self._renew()
         chains = self._chains
         key = (dt, self._settled, chains.batteries.is_compiled, [stage._revision for stage in chains.stages])
@@ -380,7 +380,7 @@ class Attachment:
         return self._program
 
     def _renew(self) -> None:
-        """Bring up to date what follows from parameters and limits."""
+        """Update all that depends on parameters and limits."""
         for renew in self._renewing:
             renew()
         if self._settled != self._limits.revision:
@@ -413,7 +413,7 @@ class Attachment:
         return program
 
     def has_run(self, time: float) -> None:
-        """Show what the engine's compiled code did since ``time`` [s]."""
+        """Update telemetry after compiled code ran from ``time`` [s] on."""
         simulation = self.articulation.simulation
         if self.is_stepped:
             self._chains.batteries.were_shared()
@@ -423,19 +423,19 @@ class Attachment:
             show(simulation.dt)
 
     def ends_step_at(self, time: float) -> bool:
-        """Return whether tangents were handed over by hand for the step that begins at ``time`` [s]."""
+        """Return whether the user stepped implicit efforts for the step that begins at ``time`` [s]."""
         return self._tangents is not None and self._tangents.has_begun(time)
 
     @property
     def effort_range(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Lowest and highest effort [N·m or N] that the engine gets from here, each of shape (N, D). None: any."""
+        """Lowest and highest effort [N·m or N] that is written to the engine, each of shape (N, D). None: no limit."""
         bounds = self._limits.bounds
         return None if bounds is None else (bounds[0].numpy(), bounds[1].numpy())
 
     def check(self) -> None:
-        """Hand no effort to the engine that is NaN or infinite, as a target or parameter of NaN makes it."""
+        """Raise an error if an effort is NaN or infinite, as after a target or parameter of NaN."""
         efforts = self._efforts.applied.numpy().ravel()
-        # A sum of squares is one call in place of two.
+        # a sum of squares is one call instead of two
         if efforts.dot(efforts) < math.inf or np.isfinite(efforts).all():
             return
         robot, dof = divmod(int(np.flatnonzero(~np.isfinite(efforts))[0]), self.articulation.num_dofs)
@@ -443,7 +443,7 @@ class Attachment:
         raise SimulationError(f"t = {time:.6g} s: {self.not_finite(robot, dof)}")
 
     def not_finite(self, robot: int, column: int) -> str:
-        """Say which effort is not finite."""
+        """Describe an effort that is not finite."""
         robots = self.articulation
         return (
             f"the effort of joint '{robots.dof_names[column]}' of '{robots.paths[robot]}' is "
@@ -453,26 +453,33 @@ class Attachment:
     def set_dof_feedforward_effort_targets(
         self, target_feedforward_efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
-        """Set what controllers add to their effort [N·m or N]. It goes through delay and limits as they do.
+        """Set the feedforward that controllers add to their effort [N·m or N]. Delays and limits apply to it.
 
-        Beside the engine's own drive of an implicit group it acts as it is.
+        In an implicit group, it is added to the effort of the engine drive, unlimited.
 
         Args:
-            target_feedforward_efforts: As for `Articulation.set_dof_efforts`. On DOFs without an actuator they have no
-                effect.
+            target_feedforward_efforts: As for `Articulation.set_dof_efforts`. DOFs without an actuator ignore it.
             indices: Which robots. Default: all.
             dof_indices: Which DOFs. Default: all.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     actuators = actuon.ArticulationActuators("link0")
+            ...     actuators.set_dof_feedforward_effort_targets(12.0, dof_indices=[0])
+            ...     simulation.step()
+            ...     print(actuators.telemetry().computed_effort[0, :2])
+            [12.  0.]
         """
         self._set("target_feedforward_efforts", self._feedforward, target_feedforward_efforts, indices, dof_indices)
 
     def set_dof_custom_inputs(
         self, name: str, values: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
-        """Set an input that a network takes besides targets, such as a load. It is zero until then.
+        """Set a further input of a network, such as a load. Its default is 0.
 
         Args:
-            name: As the network's file has it in ``custom_inputs``.
-            values: As for `Articulation.set_dof_efforts`, in the unit that the network was trained with.
+            name: A name of ``custom_inputs`` in the network's file.
+            values: As for `Articulation.set_dof_efforts`, in the unit of the network's training.
             indices: Which robots. Default: all.
             dof_indices: Which DOFs. Default: all.
         """
@@ -483,7 +490,7 @@ class Attachment:
         self._set("values", self._chains.inputs[name], values, indices, dof_indices)
 
     def _set(self, argument: str, array: wp.array, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
-        """Write to an array that is flat as the simulation's velocities are."""
+        """Write to an array that is flat as the simulation's velocities."""
         self._check_open()
         at = self.articulation.to_write(indices, dof_indices)
         numbers = self.articulation.numbers(argument, values, at.shape)
@@ -493,9 +500,17 @@ class Attachment:
     def telemetry(self) -> Telemetry:
         """Return efforts and signals of the last step.
 
-        Of the engine's own drive, as an implicit group has it, the effort is computed by the engine: here it is the law
-        of the drive, up to its limit, at the state before the step, and the feedforward beside it; within the step, the
-        engine's own may change.
+        The engine does not report the effort of its own drives. For an implicit group, telemetry shows the equation of
+        the drive at the state before the step, limited, plus the feedforward.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     actuators = actuon.ArticulationActuators("link0")
+            ...     actuators.articulation.set_dof_position_targets(0.2, dof_indices=[0])
+            ...     simulation.step()
+            ...     telemetry = actuators.telemetry()
+            ...     print(telemetry.computed_effort[0, 0], telemetry.limited_by[0, 0])
+            120.0 ClampingMaxEffort
         """
         computed, applied = (array.numpy().copy() for array in (self._efforts.computed, self._efforts.applied))
         if self._tangents is not None:
@@ -506,30 +521,41 @@ class Attachment:
         return make_telemetry(self._chains, velocity, computed, applied, self.effort_range)
 
     def save_state(self, path: PathLike) -> None:
-        """Write what the actuators remember to a file: delayed commands, integrals, hidden states, and the feedforward;
-        and their parameters, as they were drawn or written.
+        """Write memory and parameters of the actuators to a file: delayed commands, integrals, hidden states,
+        feedforward, and present parameters.
 
-        With the state of the engine, `load_state` lets a run go on bit for bit.
+        Together with the state of the engine, a loaded run repeats bit for bit.
 
         Args:
-            path: An ``.npz`` file. It is written whole, or not at all.
+            path: An ``.npz`` file, written whole or not at all.
 
         Raises:
-            StateError: A joint diverged, and its actuator remembers NaN. Says which.
+            StateError: The memory of an actuator has NaN, because a joint diverged.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
+            ...     actuators = actuon.ArticulationActuators("link0")
+            ...     actuators.actuators[0].controller.kp = 500.0
+            ...     actuators.save_state("actuators.npz")
+            ...     actuators.close()
+            ...     actuators = actuon.ArticulationActuators("link0")
+            ...     actuators.load_state("actuators.npz")
+            ...     print(actuators.actuators[0].controller.kp.numpy()[0])
+            500.0
         """
         self._check_open()
         write_arrays(path, self._chains.saved(self._hand_overs))
 
     def load_state(self, path: PathLike) -> None:
-        """Take over what `save_state` wrote. A simulation that is not running is started, since a start forgets all.
+        """Load a file of `save_state`. If the simulation is not running, it is started first, as a start clears memory.
 
         Args:
-            path: A file that was written by the same actuators, on as many robots. Their parameters become those of the
-                file; what a file of an earlier version does not hold stays as it is.
+            path: A file of the same actuators on as many robots. It also sets their parameters, except those that a
+                file of an earlier version lacks.
 
         Raises:
-            StateError: The file cannot be read, or is that of other actuators or robots; says how they differ.
-                Nothing is changed then.
+            StateError: The file cannot be read, or is from other actuators or robots; the error describes the
+                difference. Nothing is changed.
         """
         self._check_open()
         contents, version = read_arrays(path, "the state of actuators on robots")
@@ -541,19 +567,19 @@ class Attachment:
         chains.batteries.lead(chains.states)
 
     def description(self) -> dict[str, str]:
-        """Return what must be the same for what was saved to fit. See `Motor`."""
+        """Return texts by label that must match those of a file. See `Motor`."""
         found = {"class": type(self).__name__, "robots": ", ".join(map(str, self.articulation.robot_ids))}
         found |= self._chains.description()
         return found | {label: text for each in self._hand_overs for label, text in each.description().items()}
 
     def saved(self) -> dict[str, np.ndarray]:
-        """Return what a file of the simulation holds: memory, parameters, and what was shown last. See `Motor`."""
+        """Return memory, parameters and telemetry for a file of the simulation. See `Motor`."""
         shown = {name: array.numpy() for name, array in self._last_step().items()}
         beside = {name: array for each in self._hand_overs for name, array in each.last_step().items()}
         return self._chains.saved(self._hand_overs) | shown | beside
 
     def checked(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
-        """Refuse what does not fit. Returns what takes the rest over. See `Motor`."""
+        """Raise an error for contents that do not fit. Returns a function that loads them. See `Motor`."""
         take = self._chains.checked(where, contents, version, self.articulation.simulation.dt, self._hand_overs)
         shown = self._last_step()
         beside = {name: array for each in self._hand_overs for name, array in each.last_step().items()}
@@ -575,7 +601,7 @@ class Attachment:
         return take_all
 
     def _shown_arrays(self) -> dict[str, tuple[wp.array, float]]:
-        """Return arrays of shape (N, D) that show the last step, and what they are without one, by name."""
+        """Return the arrays of telemetry, shape (N, D), and their initial values, by name."""
         efforts = self._efforts
         found = {"effort": efforts.engine, "computed": efforts.computed, "applied": efforts.applied}
         if efforts.given is not efforts.engine:
@@ -584,12 +610,12 @@ class Attachment:
         return {name: (array, 0.0) for name, array in found.items()} | signals
 
     def _last_step(self) -> dict[str, wp.array]:
-        """Return the arrays that show the last step, by name in a file."""
+        """Return the arrays of telemetry, by name in a file."""
         shown = {name: array for name, (array, _) in self._shown_arrays().items()} | {"velocity": self._velocity}
         return {f"last_step/{name}": array for name, array in shown.items()}
 
     def _rows_of(self, env_ids: np.ndarray) -> np.ndarray:
-        """Return which robots stand in these environments, bool of shape (N,)."""
+        """Return whether each robot is in one of these environments, bool of shape (N,)."""
         return np.isin(self.articulation.env_ids, env_ids)
 
     def _on_save(self, memories: dict[Any, Any]) -> None:
@@ -604,11 +630,17 @@ class Attachment:
         self.reset(self._rows_of(env_ids))
 
     def reset(self, env_ids: IdsLike = None) -> None:
-        """Let robots forget the past: delayed commands, integrals, hidden states. Feedforward stays.
+        """Clear the memory of robots: delayed commands, integrals, hidden states. Feedforward stays.
 
         Args:
-            env_ids: Which robots, by their row: whole numbers, a slice or a mask. Default: all. The others are not
-                touched.
+            env_ids: Which robots, by their row: whole numbers, a slice or a mask. The others are not changed. Default:
+                all.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=4) as simulation:
+            ...     actuators = actuon.ArticulationActuators("link0")
+            ...     simulation.step(5)
+            ...     actuators.reset([1, 3])  # simulation.reset([1, 3]) also resets the robots
         """
         self._check_open()
         rows = ids_to_reset("env_ids", env_ids, len(self.articulation))
@@ -623,7 +655,7 @@ class Attachment:
         self._chains.batteries.lead(self._chains.states)
 
     def close(self) -> None:
-        """Take the efforts off, and give the engine back what it held. May be called again."""
+        """Remove the efforts, and restore the engine's drives and properties. May be called again."""
         if self._closed:
             return
         self._closed = True
@@ -634,7 +666,7 @@ class Attachment:
 
     @property
     def mode_text(self) -> str:
-        """Form of the efforts, such as ``"implicit efforts of 7 DOFs, discrete"``; empty if all are explicit."""
+        """Text such as ``"implicit efforts of 7 DOFs, discrete"``; empty if all are explicit."""
         simulation, count = self.articulation.simulation, len(self._implicit)
         changed = f" instead of {simulation.integrator_changed}" if simulation.integrator_changed else ""
         return f"implicit efforts of {count} DOFs, {simulation.integrator}{changed}" if count else ""

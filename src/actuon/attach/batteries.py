@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batteries of robots, which all their motors share."""
+"""Batteries that the motors of a robot share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..sim.motor import Draws
 
 
 class BatteryPool:
-    """The batteries of the robots of a simulation, one for each, and all attachments with motors on them."""
+    """Batteries of the robots of a simulation, one for each, with the attachments of their motors."""
 
     def __init__(self) -> None:
         self._members: list[RobotBatteries] = []
@@ -26,17 +26,17 @@ class BatteryPool:
         self._battery: SharedBattery | None = None
 
     def check(self, new: RobotBatteries) -> None:
-        """Refuse motors that do not agree with the others on the battery of their robot."""
+        """Raise an error for motors whose battery differs from that of other motors of the robot."""
         _shared([*self._members, new])
 
     def add(self, new: RobotBatteries) -> None:
-        """Let motors hang on the batteries of their robots, as these are now."""
+        """Connect motors to the batteries of their robots, at the present charge."""
         for member in self._members:
             member.hand_charge_to(new)
         self._change([*self._members, new])
 
     def remove(self, member: RobotBatteries) -> None:
-        """Take motors off their batteries."""
+        """Disconnect motors from their batteries."""
         self._change([other for other in self._members if other is not member])
 
     def _change(self, members: list[RobotBatteries]) -> None:
@@ -45,7 +45,7 @@ class BatteryPool:
         self.share()
 
     def has_stepped(self, member: RobotBatteries) -> None:
-        """Share the loads where all have stepped, or one a second time, while the others did not."""
+        """Share the loads after all members have stepped, or one of them twice."""
         is_again = member in self._stepped
         self._stepped.add(member)
         if is_again or len(self._stepped) == len(self._members):
@@ -53,7 +53,7 @@ class BatteryPool:
             self._stepped = {member} if is_again else set()
 
     def follow(self, member: RobotBatteries) -> None:
-        """Let batteries be as charged as they are for one of the members."""
+        """Set the charge of the batteries from one of the members."""
         if len(self._members) > 1:
             for other in self._members:
                 if other is not member:
@@ -84,7 +84,7 @@ class BatteryPool:
         self._stepped.clear()
 
     def share(self) -> None:
-        """Let each motor know what the others of its robot drew in their last step."""
+        """Share the loads of the last step between the motors of each robot."""
         if self._battery is not None:
             self._battery.share(*(state for member in self._members for state in member.states))
 
@@ -101,9 +101,9 @@ def _shared(members: Sequence[RobotBatteries]) -> SharedBattery | None:
 
 
 class RobotBatteries:
-    """Those motors of an attachment that hang on the batteries of their robots.
+    """Motors of an attachment with batteries.
 
-    All motors of a robot hang on one, whichever attachment drives them.
+    All motors of a robot share one battery, also those of other attachments.
 
     Args:
         actuators: All actuators of the attachment.
@@ -114,11 +114,11 @@ class RobotBatteries:
     def __init__(self, actuators: Sequence[Actuator], robots: Sequence[np.ndarray], pool: BatteryPool):
         self._places = [i for i, actuator in enumerate(actuators) if _has_battery(actuator)]
         self.actuators = [actuators[i] for i in self._places]
-        """Those with a battery."""
+        """Actuators with a battery."""
         self.robots = [robots[i] for i in self._places]
-        """The robot of each DOF, for each of these."""
+        """Robot of each DOF, for each of these actuators."""
         self.states: list[ActuatorState | None] = []
-        """State of each of these."""
+        """State of each of these actuators."""
         self._pool = pool
         if self.has_any:
             pool.check(self)
@@ -140,7 +140,7 @@ class RobotBatteries:
 
     @property
     def is_alone(self) -> bool:
-        """Whether no other attachment has motors on the batteries, so that each step shares their loads."""
+        """Whether no other attachment has motors on the batteries; each step then shares the loads."""
         return not self.has_any or self._pool.has_one
 
     def were_shared(self) -> None:
@@ -149,10 +149,10 @@ class RobotBatteries:
             self._pool.were_shared()
 
     def draws(self, states: Sequence[ActuatorState | None], cells: Sequence[np.ndarray]) -> list[Draws] | None:
-        """Return the motors as compiled code sees them; None where it cannot step all motors on the batteries.
+        """Return the motors for compiled code; None if it cannot step all motors on the batteries.
 
         Args:
-            states: What the actuators of the attachment remember.
+            states: States of the actuators of the attachment.
             cells: For each actuator of the attachment, its number for each robot. See `RobotCall`.
         """
         if not self.is_compiled:
@@ -163,7 +163,7 @@ class RobotBatteries:
         return found
 
     def join(self, states: Sequence[ActuatorState | None]) -> Callable[[], None]:
-        """Hang the motors, which remember ``states``, on their batteries. Returns what takes them off."""
+        """Connect the motors, with their ``states``, to the batteries. Returns a function that disconnects them."""
         if not self.has_any:
             return lambda: None
         self._remember(states)
@@ -171,13 +171,13 @@ class RobotBatteries:
         return functools.partial(self._pool.remove, self)
 
     def share(self, states: Sequence[ActuatorState | None]) -> None:
-        """Say that the motors have stepped to ``states``; their robots' others then know what they drew."""
+        """Share the loads of the motors after a step to ``states``."""
         if self.has_any:
             self._remember(states)
             self._pool.has_stepped(self)
 
     def lead(self, states: Sequence[ActuatorState | None]) -> None:
-        """Let batteries be as charged as these motors remember them, as after a reset."""
+        """Set the charge of the batteries from the states of these motors, as after a reset."""
         if self.has_any:
             self._remember(states)
             self._pool.follow(self)
@@ -186,14 +186,14 @@ class RobotBatteries:
         self.states = [states[i] for i in self._places]
 
     def _batteries(self) -> Iterator[tuple[np.ndarray, dict[str, wp.array]]]:
-        """For each actuator, the robots of its DOFs, and what it remembers of their charge."""
+        """Return the robots of the DOFs of each actuator, and their charge in its state."""
         for actuator, robots, state in zip(self.actuators, self.robots, self.states, strict=True):
             assert state is not None
             arrays = state.stages[_battery_of(actuator)].arrays()
             yield robots, {name: array for name, array in arrays.items() if name not in _LOADS}
 
     def hand_charge_to(self, other: RobotBatteries) -> None:
-        """Let motors of the same robots remember the charge of their batteries as these do."""
+        """Copy the charge to the states of other motors of the same robots."""
         for robots, charge in self._batteries():
             known, first = np.unique(robots, return_index=True)
             for others, its_charge in other._batteries():
@@ -206,15 +206,15 @@ class RobotBatteries:
 
 
 _LOADS = ("own_load", "other_load")
-"""State of a battery that each motor keeps for itself; all else is the same for all motors on it."""
+"""State of a battery that differs between its motors; the others are shared."""
 
 
 def draws_of(actuator: Actuator, state: ActuatorState | None, cells: np.ndarray) -> list[Draws]:
-    """Return the motors of an actuator on their batteries as compiled code sees them, if it has any.
+    """Return the motors of an actuator with batteries for compiled code, if it has any.
 
     Args:
         actuator: The actuator.
-        state: What it remembers.
+        state: Its state.
         cells: Its number for each robot. See `RobotCall`.
     """
     if state is None or not _has_battery(actuator):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ChainSet`: the actuators of robots, with all that they read, write and remember.
+"""`ChainSet`: actuators of robots with their arrays, states and batteries.
 
-Whoever steps chains has one: attachments in engines, `Motors` on arrays, mjlab's entities, groups on tensors, motors in
-MuJoCo's own loop, and the probe that measures how chains respond.
+Everything that steps chains has one: attachments in engines, `Motors` on arrays, mjlab's entities, groups on tensors,
+motors in MuJoCo's own loop, and the probe that measures the response of chains.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ COMPUTED = "computed"
 """Name of the array to which actuators write the effort before limits."""
 
 TANGENT_ATTRS = {name: f"tangent_{name}" for name in (*SLOPES, *BOUNDS)}
-"""Names of the arrays to which actuators write slopes and bounds of their efforts."""
+"""Names of the arrays to which actuators write derivatives and bounds of their efforts."""
 
 STREAM = "stream"
-"""The parameter of stages with random numbers that tells robots apart: the same on all joints of a robot."""
+"""Name of the parameter that selects the random numbers of a robot; equal on all its joints."""
 
 PARAMETERS = "parameters/"
 """Prefix of names of parameters in a file."""
@@ -55,20 +55,20 @@ def signal_attr(name: str) -> str:
 
 
 def is_implicit(actuator: Actuator) -> bool:
-    """Return whether an actuator gives slopes besides its efforts."""
+    """Return whether an actuator computes derivatives of its efforts."""
     return not {*TANGENT}.isdisjoint(actuator.control_signal_attrs)
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where the DOFs of N robots lie in flat arrays of a simulation, each of shape (N, D)."""
+    """Indices of the DOFs of N robots in flat arrays of a simulation, each of shape (N, D)."""
 
     velocities: np.ndarray
     positions: np.ndarray
     targets: np.ndarray
 
     def of(self, rows: np.ndarray, columns: int | np.ndarray) -> dict[str, np.ndarray]:
-        """Return where DOFs of some robots are, robot by robot, as `ActuatorBuilder.add` takes them."""
+        """Return the indices of DOFs of some robots, robot by robot, as arguments of `ActuatorBuilder.add`."""
         at = np.ix_(rows, np.atleast_1d(columns))
         return {
             "index": self.velocities[at].ravel(),
@@ -79,26 +79,26 @@ class Places:
 
 
 class Keeper(Protocol):
-    """Memory and parameters besides those of chains, which are saved with them."""
+    """Further memory and parameters that are saved with those of chains."""
 
     @property
     def common(self) -> Collection[str]:
-        """Names of what is kept for all robots together."""
+        """Names of memory that all robots share."""
 
     def kept(self) -> Mapping[str, np.ndarray]:
-        """Return what is remembered, by name: a row for each robot, but for what is `common`."""
+        """Return memory by name, with a row for each robot unless it is `common`."""
 
     def check_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
-        """Refuse what `kept` never gives, of the same shapes and finite."""
+        """Raise an error for finite values of the right shape that `kept` cannot return."""
 
     def take_kept(self, contents: Mapping[str, np.ndarray]) -> None:
-        """Take over what `kept` gave."""
+        """Load the result of `kept`."""
 
     def parameters(self) -> Mapping[str, tuple[Field[Any], wp.array]]:
-        """Return parameters by their name in a file: how they are declared, and their array."""
+        """Return parameters by their name in a file: declaration and array."""
 
     def take_parameters(self, values: Mapping[str, np.ndarray]) -> None:
-        """Take over parameters that were checked."""
+        """Load parameters that were checked."""
 
 
 class ChainSet:
@@ -118,8 +118,7 @@ class ChainSet:
         names: Name of each actuator in files.
         pool: Batteries of the robots. Default: each motor has its own.
         robot_ids: Numbers of the robots among those of the pool, shape (N,). Default: in order.
-        has_two_states: Whether an actuator goes from one state to another, so that the one before a step is still there
-            after it. Default: where its efforts are implicit.
+        has_two_states: Whether an actuator keeps the state before a step. Default: if its efforts are implicit.
     """
 
     def __init__(
@@ -139,7 +138,7 @@ class ChainSet:
         has_two_states: Callable[[Actuator], bool] = is_implicit,
     ):
         self.actuators = list(actuators)
-        """Each for all robots together, as few as there are kinds of chains."""
+        """Actuators, one for each combination of stages, each for all robots."""
         self.shape = num_robots, len(dof_names)
         """(N, D)."""
         self.dof_names = list(dof_names)
@@ -160,7 +159,7 @@ class ChainSet:
             actuator.state() if has_two_states(actuator) else state
             for actuator, state in zip(actuators, self.states, strict=True)
         ]
-        """States that a step goes to, in place where they are `states`; after it, what was remembered before."""
+        """States after the next step, equal to `states` for steps in place; after a step, the states before it."""
         self.arrays = dict(given or {})
         """Arrays that actuators read and write besides positions and velocities, flat, by name."""
         self.signals: dict[str, wp.array] = {}
@@ -171,12 +170,12 @@ class ChainSet:
         ids = np.arange(num_robots) if robot_ids is None else robot_ids
         rows = [ids[robots] for robots in self.robot_of]
         self.batteries = RobotBatteries([] if pool is None else actuators, rows, pool or BatteryPool())
-        """Those of the robots, which their motors share."""
+        """Batteries of the robots."""
         self.baseline: dict[tuple[int, str], np.ndarray] = {}
         """Values of parameters before `write` first changed them, by the ``id`` of the stage and their name."""
 
     def _number(self, robots: np.ndarray, dofs: np.ndarray) -> None:
-        """Give each robot lags of its own, and each DOF noise of its own, whichever actuator it belongs to."""
+        """Give each robot and each DOF different random numbers, independent of their actuators."""
         for actuator, at in zip(self.actuators, self.places, strict=True):
             for stage in actuator.stages:
                 if isinstance(stage, EffectNoise):
@@ -206,12 +205,12 @@ class ChainSet:
         return self.arrays[name].reshape(self.shape)
 
     def run(self, state: object, control: object, dt: float | None) -> None:
-        """Step all actuators from `states` to `other_states`, by kernels alone. See `Actuator.step`."""
+        """Step all actuators from `states` to `other_states`, by kernels. See `Actuator.step`."""
         for actuator, before, after in zip(self.actuators, self.states, self.other_states, strict=True):
             actuator.step(state, control, before, after, dt)
 
     def advance(self) -> None:
-        """Make what the last `run` led to the present."""
+        """Make the states after the last `run` the present ones."""
         self.states, self.other_states = self.other_states, self.states
 
     def step(self, state: object, control: object, dt: float | None) -> None:
@@ -221,17 +220,17 @@ class ChainSet:
         self.batteries.share(self.states)
 
     def try_step(self, state: object, control: object, dt: float | None) -> None:
-        """Step all actuators from fresh states, which are dropped."""
+        """Step all actuators from fresh states, without an effect on `states`."""
         for actuator in self.actuators:
             fresh = actuator.state()
             actuator.step(state, control, fresh, fresh, dt)
 
     def reset(self, rows: np.ndarray, has_run: bool = False) -> None:
-        """Let robots forget the past.
+        """Clear the memory of robots.
 
         Args:
-            rows: Which, each once.
-            has_run: Whether `other_states` count too, as between `run` and `advance`.
+            rows: Rows of the robots, each once.
+            has_run: Whether to clear `other_states` as well, as between `run` and `advance`.
         """
         everyone = len(rows) == self.shape[0]
         for i, robots in enumerate(self.robot_of):
@@ -241,14 +240,14 @@ class ChainSet:
                     state.reset(mask)
 
     def inertia(self) -> np.ndarray:
-        """Return the inertia that stages bring at each joint [kg·m²], shape (N, D); 0 where they bring none."""
+        """Return the inertia of rotors at each joint [kg·m²], shape (N, D)."""
         found = np.zeros(self.shape)
         for actuator, at in zip(self.actuators, self.places, strict=True):
             found.ravel()[at] = at_joints(actuator).inertia
         return found
 
     def cells(self) -> list[np.ndarray] | None:
-        """Return the number of each robot in each actuator, or -1; None where robots of one are not told apart."""
+        """Return the number of each robot in each actuator, or -1; None if one does not separate its robots."""
         found = []
         for actuator, robots in zip(self.actuators, self.robot_of, strict=True):
             count = actuator.robot_dofs
@@ -260,7 +259,7 @@ class ChainSet:
         return found
 
     def calls(self, state: object, dt: float, cells: Sequence[np.ndarray]) -> list[RobotCall] | None:
-        """Return what steps the actuators of one robot in compiled code; None where one has kernels of its own."""
+        """Return calls that step the actuators of one robot in compiled code; None if a stage has its own kernel."""
         found = []
         for actuator, memory, own in zip(self.actuators, self.states, cells, strict=True):
             call = actuator.c_call(state, self.arrays, memory, dt)
@@ -270,7 +269,7 @@ class ChainSet:
         return found
 
     def draws(self, cells: Sequence[np.ndarray]) -> list[Draws] | None:
-        """Return motors on batteries as compiled code sees them; None where it cannot step all motors on these."""
+        """Return motors on batteries for compiled code; None if it cannot step all of them."""
         return self.batteries.draws(self.states, cells)
 
     def joints_of(self, position: int) -> str:
@@ -289,16 +288,16 @@ class ChainSet:
         return found
 
     def structure(self, labels: Sequence[str] | None = None) -> list[str]:
-        """Return what must be the same for a state to fit, line by line.
+        """Return lines that must match those of a saved state.
 
         Args:
-            labels: What to call each actuator. Default: its name.
+            labels: Label of each actuator. Default: its name.
         """
         lines = [f"{label} on {self.joints_of(i)}" for i, label in enumerate(labels or self.names)]
         return [f"{self.shape[0]} robots", *lines]
 
     def parameters(self) -> dict[str, tuple[Component, str]]:
-        """Return parameters of stages by what they are called in a file: the stage, and their name there."""
+        """Return parameters of stages by their name in a file: the stage, and their name there."""
         return {
             f"{PARAMETERS}{own}/{position}.{name}": (stage, name)
             for own, actuator in zip(self.names, self.actuators, strict=True)
@@ -315,11 +314,11 @@ class ChainSet:
         """Return memory and parameters for a file.
 
         Args:
-            keepers: What is saved besides the chains.
+            keepers: Further memory and parameters.
             labels: As for `structure`.
 
         Raises:
-            StateError: An actuator remembers NaN. Says which.
+            StateError: The memory of an actuator has NaN.
         """
         contents = {STRUCTURE: np.array(self.structure(labels))}
         for keeper in keepers:
@@ -339,18 +338,18 @@ class ChainSet:
         keepers: Sequence[Keeper] = (),
         labels: Sequence[str] | None = None,
     ) -> Callable[[], None]:
-        """Refuse what `saved` would not give. Returns what takes the rest over.
+        """Raise an error for contents that do not fit. Returns a function that loads them.
 
         Args:
-            where: What to call its origin in an error.
+            where: Name of their origin in an error.
             contents: Arrays by name.
             version: Version of the file. See `actuator.state`.
-            dt: Time step [s]. None: any that stages take.
-            keepers: What is saved besides the chains.
+            dt: Time step [s]. None: any that stages accept.
+            keepers: Further memory and parameters.
             labels: As for `structure`.
 
         Raises:
-            StateError: It is of other actuators or robots, or damaged; says how they differ.
+            StateError: They are from other actuators or robots, or damaged; the error describes the difference.
         """
         check_structure(where, contents, self.structure(labels), "the state of {}; here are {}")
         for keeper in keepers:
@@ -378,10 +377,10 @@ class ChainSet:
     def _checked_parameters(
         self, where: str, contents: Mapping[str, np.ndarray], dt: float | None, keepers: Sequence[Keeper]
     ) -> Changed:
-        """Return parameters of stages that a file has. Files of attachments of an earlier version have none.
+        """Return the parameters of stages in a file. Files of attachments of an earlier version have none.
 
         Raises:
-            StateError: One is missing, or too many, or its values are not allowed.
+            StateError: One is missing or unknown, or its values are not allowed.
         """
         found = {key for key in contents if key.startswith(PARAMETERS)}
         if not found and keepers:
@@ -423,7 +422,7 @@ class ChainSet:
             stage.write_together(differing)
 
     def remembered(self, keepers: Sequence[Keeper]) -> tuple[dict[str, np.ndarray], list[ActuatorState | None]]:
-        """Return copies of all that is remembered, for `recall`."""
+        """Return copies of all memory, for `recall`."""
         kept = {name: values.copy() for keeper in keepers for name, values in keeper.kept().items()}
         return kept, [copy.deepcopy(state) for state in self.states]
 
@@ -433,12 +432,12 @@ class ChainSet:
         rows: np.ndarray,
         keepers: Sequence[Keeper],
     ) -> None:
-        """Let robots remember what `remembered` gave.
+        """Restore the memory of robots.
 
         Args:
-            memory: What it gave.
+            memory: Result of `remembered`.
             rows: Which robots, bool of shape (N,).
-            keepers: Those that it was given.
+            keepers: The keepers of `remembered`.
         """
         saved, states = memory
         for keeper in keepers:
@@ -455,14 +454,14 @@ class ChainSet:
 
 
 def check_changed(new: Changed, dt: float | None) -> None:
-    """Refuse values that are not allowed, each or together, or that a stage has no memory for.
+    """Raise an error for values that are not allowed, alone or together, or that exceed a stage's memory.
 
     Args:
         new: The values.
-        dt: Time step [s]. None: the shortest that each stage takes.
+        dt: Time step [s]. None: the shortest that each stage accepts.
 
     Raises:
-        ParameterError: One of them is not; says which, and what is.
+        ParameterError: A value is not allowed.
     """
     for stage, changed in _by_stage(new):
         for name, numbers in changed.items():
@@ -473,7 +472,7 @@ def check_changed(new: Changed, dt: float | None) -> None:
 
 
 def is_equal(before: np.ndarray, after: np.ndarray) -> bool:
-    """Return whether numbers are equal to the last bit, once ``after`` is stored as ``before`` is: -0.0 is not 0.0."""
+    """Return whether numbers are equal to the last bit in the type of ``before``: -0.0 is not 0.0."""
     return before.tobytes() == after.astype(before.dtype).tobytes()
 
 
@@ -484,7 +483,7 @@ def _by_stage(new: Changed) -> Iterator[tuple[Component, dict[str, np.ndarray]]]
 
 @contextlib.contextmanager
 def to_change(array: wp.array) -> Iterator[Any]:
-    """An array as NumPy, to write into."""
+    """Yield an array as NumPy, to write into."""
     numbers = array.numpy()
     yield numbers
     if not array.device.is_cpu:
@@ -499,13 +498,13 @@ def build_actuators(
     robot_width: int | None = None,
     **options: Any,
 ) -> list[Actuator]:
-    """Give DOFs of all robots their actuators, and group them into as few as possible.
+    """Build the actuators of DOFs of all robots, one for each combination of stages.
 
     Args:
         configs: By column of the DOF. Configs are the same for all robots; components have a value for each.
         dof_names: Names of all DOFs.
-        places: Where they lie.
-        device: Where to run.
+        places: Their indices.
+        device: Device of the actuators.
         robot_width: As for `ActuatorBuilder.finalize`.
         options: Further arguments of `Actuator`.
     """
@@ -525,14 +524,14 @@ def build_actuators(
 def build_actuator(
     config: ActuatorConfig, columns: int | np.ndarray, places: Places, device: wp.Device, **options: Any
 ) -> Actuator:
-    """Give DOFs of all robots one actuator, with the parts of a config as they are.
+    """Build one actuator for DOFs of all robots, with the components of a config.
 
     Args:
-        config: Its components hold one value for all of these DOFs, or one for each, robot by robot. Arrays of values
-            stay where they are: who writes into them changes the actuator.
-        columns: Which DOFs, one or several.
-        places: Where they lie.
-        device: Where to run.
+        config: Its components have one value for all of these DOFs, or one for each, robot by robot. Arrays are shared:
+            writing into them changes the actuator.
+        columns: One or several DOFs.
+        places: Their indices.
+        device: Device of the actuator.
         options: Further arguments of `Actuator`.
     """
     at = places.of(np.arange(len(places.velocities)), columns)
@@ -552,7 +551,7 @@ def build_actuator(
 
 
 def _is_declared(part: Part) -> TypeGuard[Component]:
-    """Return whether a part is a component that its parameters can make again."""
+    """Return whether a part is a component that can be rebuilt from its parameters."""
     if not isinstance(part, Component):
         return False
     if part.config is None or part.config.component is None:
@@ -561,7 +560,7 @@ def _is_declared(part: Part) -> TypeGuard[Component]:
 
 
 def _stage(part: Part, count: int) -> Component:
-    """Return a stage for all robots: with values of its own, or the component as it is."""
+    """Return a stage for all robots: a copy with its own values, or the component itself."""
     if isinstance(part, Config):
         return built(part)
     if not _is_declared(part):
@@ -572,7 +571,7 @@ def _stage(part: Part, count: int) -> Component:
 
 
 def repeated(part: Component, count: int) -> Component:
-    """Return a component with the values of another ``count`` times, or that one where it has none of its own."""
+    """Return a component with the values of another ``count`` times, or that one if it has none."""
     if not _is_declared(part):
         return part
     values = {}
