@@ -830,7 +830,7 @@ def test_chains_without_slopes_are_refused():
         )
         for row in range(2)
     ]
-    with pytest.raises(actuon.StructureError, match="needs slopes of the effort"):
+    with pytest.raises(actuon.StructureError, match="needs derivatives of the effort"):
         actuon.mujoco.load(mjcf(TWO, SERVOS), dict(zip("ab", coupled, strict=True)))
 
 

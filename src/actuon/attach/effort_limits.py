@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what chains give to what the engine gets: kept to the limits of joints, and shown as what the joints get.
+"""Limits of joints, applied to the efforts of chains before they are written to the engine.
 
-The only place that clips efforts behind a chain. The kernels begin with robot ``first``: they run for all robots at
-once, or for one robot in an engine's compiled loop. A thread serves ``span`` DOFs.
+No other code clips efforts after a chain. The kernels start at robot ``first``: they run for all robots at once, or for
+one robot in an engine's compiled loop. A thread handles ``span`` DOFs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _limit(
     lowest: Table,
     highest: Table,
 ):
-    """Limit efforts, with their slopes and bounds where there are any. What is not finite stays so, to be found."""
+    """Limit efforts, and their derivatives and bounds if given. NaN and infinity stay, so that checks find them."""
     thread, part = wp.tid()
     i = first + thread
     for j in range(part * span, wp.min((part + 1) * span, columns.shape[0])):
@@ -93,7 +93,7 @@ def _show_drive(
     effort: Table,
     applied: Table,
 ):
-    """Give the engine the feedforward; its own drive gives the rest, up to its limit."""
+    """Write the feedforward for the engine, and the effort of its own drive up to its limit."""
     thread, part = wp.tid()
     i = first + thread
     for j in range(part * span, wp.min((part + 1) * span, columns.shape[0])):
@@ -109,13 +109,13 @@ def _show_drive(
 
 @dataclass(frozen=True)
 class Settler:
-    """A kernel that makes what an engine gets of what chains gave: for all robots at once, or for one."""
+    """A kernel that computes efforts for the engine from those of chains: for all robots at once, or for one."""
 
     kernel: wp.Kernel
     robots: int
     columns: int
     inputs: Sequence[object]
-    """Arguments but for ``first`` and ``span``."""
+    """Arguments except ``first`` and ``span``."""
     device: wp.Device
 
     def all_robots(self) -> Launch:
@@ -123,7 +123,7 @@ class Settler:
         return self._launch(self.robots)
 
     def one_robot(self) -> tuple[Launch, CCall | None]:
-        """Return the launch for one robot, and how compiled code calls it."""
+        """Return the launch for one robot, and its call in compiled code."""
         launch = self._launch(1)
         return launch, launch.c_call
 
@@ -133,7 +133,7 @@ class Settler:
 
 
 Bounds = tuple[wp.array, wp.array] | None
-"""Lowest and highest effort of joints [N·m or N], each of shape (N, D); None: any."""
+"""Lowest and highest effort of joints [N·m or N], each of shape (N, D); None: no limit."""
 
 
 def effort_limiter(
@@ -145,17 +145,17 @@ def effort_limiter(
     applied: wp.array | None = None,
     tangent: Sequence[wp.array] = (),
 ) -> Settler:
-    """Return what limits efforts of DOFs.
+    """Return a kernel that limits efforts of DOFs.
 
     Args:
-        given: What the chains gave [N·m or N], shape (N, D).
-        columns: Which DOFs, shape (J,).
-        bounds: What the joints allow.
-        effort: Gets what the engine gets [N·m or N], shape (N, D); may be ``given``.
-        largest: Largest effort that the engine allows [N·m or N], shape (N, J). Default: any.
-        applied: Gets what the joint gets [N·m or N], shape (N, D).
-        tangent: Slopes of the effort by position and velocity, and its lowest and highest, each of shape (N, D), which
-            are limited too.
+        given: Efforts of the chains [N·m or N], shape (N, D).
+        columns: Indices of the DOFs, shape (J,).
+        bounds: Limits of the joints.
+        effort: Receives efforts for the engine [N·m or N], shape (N, D); may be ``given``.
+        largest: Largest effort of the engine [N·m or N], shape (N, J). Default: no limit.
+        applied: Receives efforts at the joints [N·m or N], shape (N, D).
+        tangent: Derivatives of the effort by position and velocity, and its lowest and highest value, each of shape
+            (N, D), which are limited as well.
     """
     chosen = wp.array(columns, dtype=wp.int32, device=given.device)
     lower, upper = bounds or (None, None)
@@ -174,17 +174,17 @@ def drive_shower(
     effort: wp.array,
     applied: wp.array,
 ) -> Settler:
-    """Return what hands on the feedforward beside the engine's own drive, and shows what that gives.
+    """Return a kernel that writes the feedforward of engine drives, and their efforts for telemetry.
 
     Args:
-        computed: The law of the drive with the feedforward, without limits [N·m or N], shape (N, D).
-        feedforward: [N·m or N], flat.
+        computed: Effort of the drive with the feedforward, without limits [N·m or N], shape (N, D).
+        feedforward: Feedforward [N·m or N], flat.
         largest: Largest effort of the drive [N·m or N], shape (N, J).
         bounds: Its lowest and highest effort [N·m or N], each of shape (N, J).
-        columns: DOFs, shape (J,).
-        places: Where their feedforward lies, shape (N, J).
-        effort: Gets what the engine gets from here [N·m or N], shape (N, D).
-        applied: Gets what the joint gets [N·m or N], shape (N, D).
+        columns: Indices of the DOFs, shape (J,).
+        places: Indices of their feedforward, shape (N, J).
+        effort: Receives efforts for the engine [N·m or N], shape (N, D).
+        applied: Receives efforts at the joints [N·m or N], shape (N, D).
     """
     chosen, at = (wp.array(numbers, dtype=wp.int32, device=computed.device) for numbers in (columns, places))
     inputs = [computed, feedforward, largest, *bounds, chosen, at, CLIPPED, effort, applied]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inertia and friction of a chain that an engine holds, both on the joint side."""
+"""Inertia and friction of a chain at its joint, for the engine."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FRICTION = {"dry_friction": "friction", "viscous_friction": "viscous_friction"}
 _log = logging.getLogger("actuon.actuators")
 
 _left_out: weakref.WeakSet[Component] = weakref.WeakSet()
-"""Stages whose inertia is left out, which was said."""
+"""Stages whose inertia is left out, after the warning."""
 
 
 def stages_with_ratios(actuator: Actuator) -> Iterator[tuple[Component, np.ndarray | None, str]]:
-    """Yield each stage with the speed that it sees by the joint's [1], shape (N,); None behind a transmission whose
-    ratio varies, and the name of that one's class."""
+    """Yield each stage with the ratio of its speed to the joint's [1], shape (N,), or None behind a transmission with
+    a variable ratio, and the name of that transmission's class."""
     ratio: np.ndarray | None = np.ones(actuator.num_actuators)
     varies = ""
     for component in actuator.stages:
@@ -43,7 +43,7 @@ class AtJoints:
     """Inertia and friction of the stages of an actuator, at its joints, each of shape (N,)."""
 
     inertia: np.ndarray
-    """[kg·m²]."""
+    """Inertia [kg·m²]."""
     dry: np.ndarray
     """Dry friction without load at rest [N·m]."""
     viscous: np.ndarray
@@ -52,11 +52,11 @@ class AtJoints:
     varies: bool = False
     """Whether friction changes with speed or load."""
     stops_itself: bool = True
-    """Whether all friction has an inertia to stop, so that the chain can apply it."""
+    """Whether all friction has an ``inertia``, so that the chain can apply it."""
 
 
 def at_joints(actuator: Actuator) -> AtJoints:
-    """Return what the stages of an actuator bring at its joints."""
+    """Return the inertia and friction of an actuator's stages at its joints."""
     found = AtJoints(*np.zeros((3, actuator.num_actuators)))
     for stage, ratio, varies in stages_with_ratios(actuator):
         inertia = stage.engine_armature()
@@ -85,26 +85,26 @@ def at_joints(actuator: Actuator) -> AtJoints:
 
 @dataclass(frozen=True)
 class EngineSide:
-    """Inertia and friction of one joint's chain for the engine. None: the asset keeps its own."""
+    """Inertia and friction of one joint's chain for the engine. None keeps the asset's value."""
 
     armature: float | None
     """Inertia of the rotor at the joint [kg·m²]."""
     frictionloss: float | None
-    """Dry friction at the joint [N·m]; the most that it is without load, where it varies."""
+    """Dry friction at the joint [N·m]; if it varies, the largest without load."""
     damping: float | None
     """Viscous friction at the joint [N·m·s/rad]."""
     solves_friction: bool
-    """Whether the engine solves all friction of the chain that the joint feels."""
+    """Whether the engine solves all friction of the chain."""
     varies: bool
-    """Whether that friction changes with speed or load, so that the engine needs it anew at each step."""
+    """Whether that friction changes with speed or load, so that each step writes it to the engine."""
 
 
 def engine_side(config: ActuatorConfig, takes_varying: bool) -> EngineSide:
-    """Find what the engine holds of a chain. Friction that varies stays in the chain where its inertia is given.
+    """Return the inertia and friction of a chain for the engine. The chain keeps variable friction with ``inertia``.
 
     Args:
         config: The chain of one joint.
-        takes_varying: Whether the engine can be given friction at each step.
+        takes_varying: Whether friction can be written to the engine at each step.
     """
     found = at_joints(Actuator([0], stages=config.stages, control_every=config.control_every, in_engine=True))
     in_engine = not found.varies or (takes_varying and not found.stops_itself)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors of simulated robots, drawn from those that were fitted.
+"""Motors of simulated robots, drawn around fitted ones.
 
-Each joint of each environment gets a motor of its own: one of the fitted ones, each as likely as the others, and around
-it what its fit leaves open, normally distributed with the covariance of the fit, on the scales of the parameters. All
-parameters of a motor are drawn together, so that those which vary together in the fits do so here.
+For each joint of each environment, one of the fitted motors is chosen, all equally likely. Its parameters are drawn from
+a normal distribution with the covariance of its fit, on the scales of the parameters, so that parameters that vary
+together in the fits vary together here.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .groups.resolution import matching
 
 @dataclass(frozen=True, eq=False)
 class DrawnMotors:
-    """Motors that were drawn from a file of fits.
+    """Motors that were drawn around fitted ones. See `ArticulationActuators.randomize`.
 
     Args:
-        file: Its name.
-        robots: The robots in it.
-        env_ids: The environments that got motors, shape (n,).
-        joints: The joints that got motors, and the joint of the file that each is drawn from.
-        paths: What was drawn, by joint.
-        motors: Which robot of the file each motor is drawn around, shape (n, joints).
-        clipped: By path, how many of the n × joints values were outside of what is allowed, and were put to its end.
-        left_out: Paths in the file for which there is no place here.
+        file: Name of the file of fits.
+        robots: Robots in the file.
+        env_ids: Environments that got motors, shape (n,).
+        joints: Joints that got motors, and the joint of the file that each is drawn from.
+        paths: Paths of the drawn parameters, by joint.
+        motors: Robot of the file that each motor is drawn around, shape (n, joints).
+        clipped: By path, the number of the n × joints values that were clipped to the allowed range.
+        left_out: Paths in the file that these actuators lack.
     """
 
     file: str
@@ -49,7 +49,7 @@ class DrawnMotors:
     left_out: tuple[str, ...]
 
     def source(self, row: int, joint: str) -> str:
-        """Where the values of a joint come from, of the environment in this row of `motors`, in words."""
+        """Return the source of a joint's values as text, for the environment in this row of `motors`."""
         robot = self.robots[self.motors[row, list(self.joints).index(joint)]]
         return f"{self.file}: around {self.joints[joint]} of {robot}"
 
@@ -61,12 +61,12 @@ class DrawnMotors:
 
 
 class FittedMotors:
-    """A file of fits, and which of its joints each joint of a robot is drawn from.
+    """A file of fits, with the joint of the file for each joint of a robot.
 
     Args:
         path: A ``fleet.yaml``, or the ``actuon.yaml`` of a fit.
-        names: The joints that may get motors.
-        joints: Regexes of joints, and the joint of the file for each. Default: all, by their own names.
+        names: Joints that may get motors.
+        joints: Regexes of joints, and the joint of the file for each. Default: all, by their names.
     """
 
     def __init__(self, path: PathLike, names: Sequence[str], joints: Iterable[str] | Mapping[str, str] | None = None):
@@ -79,10 +79,10 @@ class FittedMotors:
         self._written: dict[str, tuple[str, ...]] = {}
 
     def draw(self, rng: np.random.Generator, count: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Motors for each joint.
+        """Draw motors for each joint.
 
         Returns:
-            For each joint, the robot in the file of each motor, shape (count,), and the values of the parameters, shape
+            For each joint, the robot of the file for each motor, shape (count,), and values of the parameters, shape
             (count, P).
         """
         return {name: draw_motors(joint, rng, count) for name, joint in self.of.items()}
@@ -94,9 +94,9 @@ class FittedMotors:
 
         Args:
             joint: Name of the joint.
-            values: Of the parameters, shape (n, P).
-            declared: Paths that have a place here, with what is allowed there.
-            at: What the chain has at a path that is not drawn, shape (n,).
+            values: Values of the parameters, shape (n, P).
+            declared: Declarations of the chain's parameters, by path.
+            at: Returns the chain's values at a path that is not drawn, shape (n,).
         """
         found: dict[str, np.ndarray] = {}
         parameters = self.of[joint].parameters
@@ -115,7 +115,7 @@ class FittedMotors:
         return found
 
     def clip(self, path: str, values: np.ndarray, most: np.ndarray) -> np.ndarray:
-        """Return values up to the largest ones that memory allows."""
+        """Return values clipped to the largest that memory allows."""
         self._clipped[path] += int((values > most).sum())
         return np.minimum(values, most)
 
@@ -130,7 +130,7 @@ class FittedMotors:
 
 
 def draw_motors(joint: FleetJoint, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Motors around the fitted ones of a joint: which, shape (count,), and their values, shape (count, P)."""
+    """Draw motors around the fitted ones of a joint: their robots, shape (count,), and values, shape (count, P)."""
     sizes, directions = np.linalg.eigh(joint.covariances)
     spreads = directions * np.sqrt(np.maximum(sizes, 0.0))[:, None, :]
     chosen = rng.integers(len(joint.values), size=count)
@@ -168,7 +168,7 @@ def _joints_of(
 
 
 def _within(values: np.ndarray, declared: Field[Any]) -> np.ndarray:
-    """Values at the nearest end of what is allowed, where they are outside of it."""
+    """Return values clipped to the allowed range."""
     low = -np.inf if declared.minimum is None else declared.minimum
     if declared.above is not None:
         low = max(low, float(np.nextafter(np.float32(declared.above), np.float32(np.inf))))

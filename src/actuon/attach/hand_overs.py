@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hand-overs: what an attachment gives to an engine, each until the attachment gives the robots back.
+"""Hand-overs: changes of an attachment in an engine, which last until the attachment is closed.
 
-The engine's own drives are disabled; joints get the inertia of rotors as armature, and the friction of motors; efforts
-reach them as they are or, with ``effort_mode="implicit"``, as tangents: with their slopes by position and velocity, and
-their bounds.
+The engine's own drives are disabled. Joints get the inertia of rotors as armature, and the friction of motors. Efforts
+are written unchanged or, with ``effort_mode="implicit"``, with their derivatives by position and velocity and their
+bounds.
 """
 
 from __future__ import annotations
@@ -41,83 +41,83 @@ from .engine_side import FRICTION
 _log = logging.getLogger("actuon.actuators")
 
 _FRICTION_OF_ASSETS = (*FRICTION.values(), "quadratic_friction", "cubic_friction")
-"""Friction that an asset may have, as engines call it."""
+"""Friction properties of an asset."""
 
 
 class HandOver:
-    """Part of an attachment that gives something to the engine. Methods that do nothing may be left out.
+    """Part of an attachment that writes to the engine. Methods may be left out.
 
-    It must not refer to the attachment, whose end gives everything back.
+    It must not refer to the attachment, whose deletion restores the engine.
     """
 
     common: Collection[str] = ()
-    """Names of what is kept for all robots together. See `Keeper`, of which this is one."""
+    """Names of memory that all robots share. See `Keeper`."""
     revision: int = 0
-    """Another number whenever `settlers` have changed."""
+    """Number that changes with `settlers`."""
 
     def attach(self, undo: contextlib.ExitStack) -> None:
-        """Hand over to the engine what it holds, and put on ``undo`` what takes it back, also later on."""
+        """Write permanent changes to the engine, and put functions on ``undo`` that restore it."""
 
     def renew(self) -> None:
-        """Bring up to date what follows from parameters and limits, before steps are taken."""
+        """Update all that depends on parameters and limits, before steps."""
 
     def before(self) -> None:
-        """Read what actuators need of the engine, before they are stepped from Python."""
+        """Read inputs of actuators from the engine, before they are stepped from Python."""
 
     def settlers(self) -> Sequence[Settler]:
-        """Return kernels that make the efforts of the engine from those of the chains."""
+        """Return kernels that compute the efforts for the engine from those of the chains."""
         return ()
 
     def after(self) -> None:
-        """Hand over results of actuators, after they were stepped from Python."""
+        """Write results of actuators to the engine, after they were stepped from Python."""
 
     def kernels(self) -> Sequence[Callable[[], None]] | None:
-        """Return what `before` and `after` launch; None if they do more than that."""
+        """Return the launches of `before` and `after`; None if they do more."""
         return ()
 
     def has_run(self, dt: float) -> None:
-        """Show results of steps of ``dt`` [s], taken from Python or in compiled code."""
+        """Update telemetry after steps of ``dt`` [s] from Python or in compiled code."""
 
     def add_to(self, program: MotorProgram, dt: float, cells: Sequence[np.ndarray]) -> MotorProgram:
-        """Return a program with what compiled code gives to the engine.
+        """Return a program with the values that compiled code writes to the engine.
 
         Args:
-            program: The program without it.
+            program: The program without them.
             dt: Time step [s].
             cells: Number of each robot in each actuator. See `RobotCall`.
         """
         return program
 
     def reset(self, rows: np.ndarray) -> None:
-        """Let robots forget the past."""
+        """Clear the memory of robots."""
 
     def last_step(self) -> dict[str, np.ndarray]:
-        """Return arrays that files of simulations hold besides memory and parameters, to be written in place."""
+        """Return arrays for files of simulations besides memory and parameters. They may be written in place."""
         return {}
 
     def resume(self) -> None:
-        """Go on after such a file was loaded."""
+        """Continue after such a file was loaded."""
 
     def description(self) -> dict[str, str]:
-        """Return what must be the same for what was saved to fit, as texts by label."""
+        """Return texts by label that must match those of a file."""
         return {}
 
     def kept(self) -> dict[str, np.ndarray]:
-        """Return what is remembered. See `Keeper`."""
+        """Return memory. See `Keeper`."""
         return {}
 
     def check_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
-        """Refuse what `kept` never gives."""
+        """Raise an error for values that `kept` cannot return."""
 
     def take_kept(self, contents: Mapping[str, np.ndarray]) -> None:
-        """Take over what `kept` gave."""
+        """Load the result of `kept`."""
 
     def parameters(self) -> dict[str, tuple[Field[Any], wp.array]]:
         """Return parameters besides those of stages. See `Keeper`."""
         return {}
 
     def take_parameters(self, values: Mapping[str, np.ndarray]) -> None:
-        """Take over parameters that were checked."""
+        """Load parameters that were checked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,13 +129,13 @@ class Efforts:
     given: wp.array
     """Efforts of the chains, after their own limits."""
     engine: wp.array
-    """Efforts that the engine gets from here."""
+    """Efforts for the engine."""
     applied: wp.array
-    """Applied efforts of the joints, from here or from the engine's own drive."""
+    """Applied efforts of the joints, by the chains or by the engine's own drive."""
 
 
 class Inputs(HandOver):
-    """Feedforward and custom inputs of chains, which stay set from step to step, and are saved.
+    """Feedforward and custom inputs of chains, which are constant between steps, and are saved.
 
     Args:
         articulation: The robots.
@@ -158,7 +158,7 @@ class Inputs(HandOver):
 
 
 class SilencedDrives(HandOver):
-    """The engine's own drives of DOFs, disabled.
+    """Disabled engine drives of DOFs.
 
     Args:
         articulation: The robots.
@@ -182,7 +182,7 @@ class SilencedDrives(HandOver):
 
 
 class RotorInertia(HandOver):
-    """The inertia that stages bring, as the armature of their joints, in the place of the asset's.
+    """Rotor inertia of stages as the armature of their joints, which replaces the asset's.
 
     Args:
         articulation: The robots.
@@ -222,12 +222,12 @@ class RotorInertia(HandOver):
         self._is_stale = True
 
     def _values(self, columns: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """Return the armature that DOFs are to have [kg·m²], shape (N, d): the asset's where stages bring none."""
+        """Return the armature of DOFs [kg·m²], shape (N, d): that of stages, or the asset's if they have none."""
         wanted = self._wanted[:, columns]
         return np.where(wanted > 0.0, wanted, own[:, columns])
 
     def _say(self, columns: np.ndarray, own: np.ndarray) -> None:
-        """Warn of armatures of the asset that are replaced, once for all joints with the same."""
+        """Log armatures of the asset that are replaced, once for all joints with equal ones."""
         replaced: dict[tuple[str, str], list[str]] = {}
         for column, values in zip(columns, self._values(columns, own).T, strict=True):
             before = own[:, column]
@@ -248,7 +248,7 @@ class RotorInertia(HandOver):
             self.update()
 
     def update(self) -> None:
-        """Hand over inertia again where parameters have changed it."""
+        """Write inertia to the engine if parameters changed it."""
         before, wanted = self._wanted, self._chains.inertia().astype(np.float32)
         columns = np.flatnonzero((wanted != before).any(axis=0))
         if columns.size:
@@ -261,7 +261,7 @@ class RotorInertia(HandOver):
         self._is_stale = False
 
     def _change(self, columns: np.ndarray, first: np.ndarray) -> None:
-        """Write the armature of DOFs, of which stages of the ``first`` brought none before."""
+        """Write the armature of DOFs. Stages of the ``first`` had no inertia before."""
         at = self._articulation.at
         held = self._properties.get("armature", at)
         if held is None or self._own is None:
@@ -284,8 +284,7 @@ class RotorInertia(HandOver):
 
 
 class SolvedFriction(HandOver):
-    """Friction that stages offer, for engines that solve it, in place of the asset's own; and the loads that the engine
-    tells to stages.
+    """Friction of stages for engines that solve it, which replaces the asset's; and external loads from the engine.
 
     Args:
         articulation: The robots.
@@ -321,7 +320,7 @@ class SolvedFriction(HandOver):
             self._read = engine.state.load_reader(articulation.at, chains.inputs[JOINT_LOAD])
 
     def _replace(self, at: DofSet) -> None:
-        """Take the asset's own friction off these DOFs, and say so."""
+        """Remove the asset's friction from these DOFs, and log it."""
         properties = self._articulation.simulation.engine.properties
         said: dict[str, list[str]] = {}
         for name in _FRICTION_OF_ASSETS:
@@ -356,12 +355,12 @@ class SolvedFriction(HandOver):
 
 
 class ExplicitEfforts(HandOver):
-    """Efforts that the engine gets as they are.
+    """Explicit efforts.
 
     Args:
         articulation: The robots.
         columns: Which DOFs, shape (d,), at least one.
-        followed: Those of them whose efforts come from here alone, and not from the engine's drives.
+        followed: DOFs of these that the engine does not drive.
         efforts: Efforts of all DOFs.
     """
 
@@ -387,10 +386,9 @@ class ExplicitEfforts(HandOver):
 
 
 class TangentEfforts(HandOver):
-    """Efforts that the engine gets as tangents, and takes into its own solve.
+    """Implicit efforts.
 
-    Where a step ends, the chains are evaluated once more, remembering what they did before it, so that limits bind
-    there too.
+    The chains are evaluated again at the end of a step, with their memory before it, so that limits apply there.
 
     Args:
         articulation: The robots.
@@ -402,9 +400,9 @@ class TangentEfforts(HandOver):
     def __init__(self, articulation: Articulation, columns: np.ndarray, chains: ChainSet, efforts: Efforts):
         self._articulation, self.columns, self._chains = articulation, columns, chains
         self.tangent = Tangent(efforts.engine, *(chains.signals[name] for name in (*SLOPES, *BOUNDS)))
-        """Tangent that the engine gets."""
+        """Tangent for the engine."""
         self._forgotten = np.zeros(len(articulation), dtype=bool)
-        """Robots that were reset since the last step, whose efforts are shown as zero, shape (N,)."""
+        """Whether robots were reset since the last step, so that telemetry shows efforts of zero, shape (N,)."""
         self._own = [i for i, actuator in enumerate(chains.actuators) if is_implicit(actuator)]
         names = {
             name
@@ -418,15 +416,15 @@ class TangentEfforts(HandOver):
         """Efforts of the chains at the end of a step [N·m or N], shape (N, D)."""
         effort = self.given_at_end if efforts.engine is efforts.given else wp.zeros_like(efforts.engine)
         self.tangent_at_end = Tangent(effort, *(tables[attr] for attr in TANGENT_ATTRS.values()))
-        """Tangent that the engine would get there."""
+        """Tangent at the end of a step."""
         self._scratch: dict[int, ActuatorState] = {}
-        """States that the chains go to there, by position."""
+        """States of the chains at the end of a step, by position."""
         for i in self._own:
             state = chains.actuators[i].state()
             if state is not None:
                 self._scratch[i] = state
         self.settlers_at_end: Sequence[Settler] = ()
-        """Kernels that make the efforts that the engine would get there."""
+        """Kernels that compute the efforts for the engine at the end of a step."""
         self.settle_at_end: Callable[[], None] = _nothing
         self._dt: float | None = None
         self._time = math.nan
@@ -438,7 +436,7 @@ class TangentEfforts(HandOver):
         undo.callback(self._held.release)
 
     def _share(self) -> float:
-        """Return the share of the stability limit that the tangents use; 0 where it cannot be told."""
+        """Return the share of the stability limit that the tangents use; 0 if unknown."""
         columns = self.columns.tolist()
         try:
             shares = usages_of(self._articulation, self._chains.actuators, columns)
@@ -447,7 +445,7 @@ class TangentEfforts(HandOver):
         return max(shares[column] for column in columns)
 
     def _evaluate(self) -> bool:
-        """Bring the tangent at the end up to date with the engine. False where the actuators were not stepped."""
+        """Update the tangent at the end of a step from the engine. Returns False if the actuators were not stepped."""
         simulation, chains = self._articulation.simulation, self._chains
         if simulation.time != self._time:
             return False
@@ -458,7 +456,7 @@ class TangentEfforts(HandOver):
         return True
 
     def has_begun(self, time: float) -> bool:
-        """Return whether tangents were handed over for the step that begins at ``time`` [s]."""
+        """Return whether tangents were written for the step that begins at ``time`` [s]."""
         return self._time == time
 
     def after(self) -> None:
@@ -523,19 +521,18 @@ class LimitedEfforts:
     is_implicit: bool
     """Whether they are tangents."""
     largest: wp.array | None = None
-    """Largest effort that the engine allows [N·m or N], shape (N, J). None: any."""
+    """Largest effort of the engine [N·m or N], shape (N, J). None: no limit."""
 
 
 class EffortLimits(HandOver):
-    """Limits of joints in the engine, which it does not apply to efforts from outside.
+    """Limits of joints in the engine, which it does not apply to external efforts.
 
     Args:
         articulation: The robots.
         efforts: Efforts of all DOFs.
         parts: DOFs whose efforts are limited.
-        ranges: Returns lowest and highest effort [N·m or N] that the engine gets from here, each of shape (N, D); None:
-            any.
-        tangents: Those of the efforts that are tangents.
+        ranges: Returns lowest and highest effort for the engine [N·m or N], each of shape (N, D); None: no limit.
+        tangents: Implicit efforts.
     """
 
     def __init__(
@@ -549,7 +546,7 @@ class EffortLimits(HandOver):
         self._properties = articulation.simulation.engine.properties
         self._efforts, self._parts, self._ranges, self._tangents = efforts, parts, ranges, tangents
         self.bounds: Bounds = None
-        """Lowest and highest effort that the engine gets from here [N·m or N], each of shape (N, D). None: any."""
+        """Lowest and highest effort for the engine [N·m or N], each of shape (N, D). None: no limit."""
         self._version = -1
         self._settlers: list[Settler] = []
 
@@ -599,7 +596,7 @@ class EffortLimits(HandOver):
 
 
 def in_turn(settlers: Sequence[Settler]) -> Callable[[], None]:
-    """Return what runs settlers for all robots."""
+    """Return a function that runs settlers for all robots."""
     launches: list[Launch] = [settler.all_robots() for settler in settlers]
 
     def run() -> None:
@@ -610,28 +607,28 @@ def in_turn(settlers: Sequence[Settler]) -> Callable[[], None]:
 
 
 def calls_of(settlers: Sequence[Settler]) -> tuple[list[RobotCall], list[object]]:
-    """Return how compiled code runs settlers for one robot, and what must be kept as long as it does."""
+    """Return the calls of settlers for one robot in compiled code, and the objects that own their memory."""
     made = [(settler.robots, *settler.one_robot()) for settler in settlers]
     calls = [RobotCall(call, np.arange(robots, dtype=np.int64)) for robots, _, call in made if call is not None]
     return calls, [made]
 
 
 def joint_ranges(articulation: Articulation) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the lowest and highest effort that joints take [N·m or N], each of shape (N, D). None: any."""
+    """Return the lowest and highest effort of joints [N·m or N], each of shape (N, D). None: no limit."""
     found = articulation.simulation.engine.drives.joint_range(articulation.at)
     return None if found is None or not np.isfinite(found).any() else found
 
 
 def check_slopes(where: str, stages: Sequence[Part]) -> None:
-    """Refuse a chain that has no slopes.
+    """Raise an error for a chain whose effort has no derivatives.
 
     Raises:
-        StructureError: It has none; says ``where``, and why.
+        StructureError: It has none, with ``where`` and the reason.
     """
     why = slope_obstacle([built(part) for part in stages], requires_grad=False)
     if why:
         raise StructureError(
-            f"{where}: effort_mode '{IMPLICIT}' needs slopes of the effort, but {why}; use '{EXPLICIT}'"
+            f"{where}: effort_mode '{IMPLICIT}' needs derivatives of the effort, but {why}; use '{EXPLICIT}'"
         )
 
 

@@ -60,7 +60,7 @@ _DAMPING = 0.1237
 """Braking effort at 1 rad/s with default gains, as a share of the full effort: a damping ratio of 0.5 for a pendulum of
 0.25 m that needs 30 % of the full effort to hold it level."""
 _ANY_DT = 1e6
-"""Longer than time steps are [s]."""
+"""Upper bound of time steps [s]."""
 _NOT_CHECKED = float("nan")
 _OWN_CONTROLLERS = "controller: is for a motor alone; the actuators of this source have their own"
 _NUMPY_FLOATS = tuple(np.dtype(kind) for kind in (np.float16, np.float32, np.float64))
@@ -72,7 +72,7 @@ _LABELS = {
     "joint_target_qd": "target_qd",
     "joint_act": "feedforward",
 }
-"""Names of `Motors.step`'s arguments, by the names that actuators have for them."""
+"""Arguments of `Motors.step`, by their names in actuators."""
 
 _Array = TypeVar("_Array", bound=Array)
 
@@ -81,7 +81,7 @@ _log = logging.getLogger("actuon.actuators")
 
 @dataclass(frozen=True)
 class JointFriction:
-    """Friction that the simulator should hold; arrays of shape (N, J), or (J,) for one robot."""
+    """Friction of joints for the simulator; arrays of shape (N, J), or (J,) for one robot."""
 
     dry: np.ndarray
     """Dry friction of the joint [N·m or N]."""
@@ -90,17 +90,17 @@ class JointFriction:
 
 
 class Motors:
-    """The motors of one robot, or of many alike, on arrays of any framework.
+    """Motors of one robot, or of many robots of a kind, on arrays of any framework.
 
     Args:
-        source: An ``actuon.yaml``; a USD file with actuators; a robot's file with a YAML beside it; the name of a motor
-            in the catalogue, or its data sheet; an `ActuatorConfig` for all joints; or a mapping of joints to configs.
+        source: An ``actuon.yaml``; a USD file with actuators; a robot's file with a YAML next to it; the name of a
+            catalogue motor, or its data sheet; an `ActuatorConfig` for all joints; or a mapping of joints to configs.
         joints: Names of the joints, in the order of the arrays. Default: the keys of a mapping.
         num_envs: Number of robots.
-        controller: Controller in front of a motor from the catalogue or a data sheet. Default: a PD controller that
-            asks for the motor's full effort 0.5 rad off its target; a message says its gains.
+        controller: Controller of a motor from the catalogue or a data sheet. Default: a PD controller that requests the
+            motor's full effort 0.5 rad from its target; its gains are logged.
         inertia: Inertia that moves with each joint, without the rotor's [kg·m² or kg]: one number, or one per joint.
-            With it the motors apply their own friction; without it they leave friction to the simulator (`friction`).
+            If given, the motors apply their own friction; otherwise the simulator must (`friction`).
         device: Where the motors run. Default: Warp's current device.
         allow_unsafe_torch_checkpoints: Let a file name ``.pt`` and ``.pt2`` networks, which can run code when loaded.
 
@@ -138,7 +138,7 @@ class Motors:
         self.num_envs = int(num_envs)
         """Number of robots."""
         self.configs = {name: config.copy() for name, config in zip(names, configs, strict=True)}
-        """The actuator of each joint, as it was read. Changing one has no effect."""
+        """Config of each joint. Changing one has no effect."""
         self._shape = self.num_envs, len(names)
         self._shapes = (self._shape[1:], self._shape) if self.num_envs == 1 else (self._shape,)
         self._device = wp.get_device(device)
@@ -150,12 +150,12 @@ class Motors:
         self._report_simulator_side()
 
     def _build(self, applies_friction: bool) -> tuple[list[Actuator], list[bool]]:
-        """Build an actuator per structure, and tell for each whether the simulator solves its friction."""
+        """Build an actuator per combination of stages; return them, and whether the simulator solves the friction of each."""
         builders = {in_simulator: ActuatorBuilder() for in_simulator in (False, True)}
         for column, (name, config) in enumerate(self.configs.items()):
             if config.effort_mode == IMPLICIT:
                 raise StructureError(
-                    f"joint '{name}': got effort_mode '{IMPLICIT}', but a loop of your own takes in no slopes; must be "
+                    f"joint '{name}': got effort_mode '{IMPLICIT}', which needs an engine; must be "
                     f"'{EXPLICIT}'"
                 )
             config = _with_inertia(config) if applies_friction else config
@@ -169,7 +169,7 @@ class Motors:
         return [*built[False], *built[True]], [False] * len(built[False]) + [True] * len(built[True])
 
     def _write_inertia(self, inertia: ArrayLike) -> None:
-        """Write the inertia of joint and rotor to friction stages, as it is felt at the place of each."""
+        """Write the inertia of joint and rotor to friction stages, reflected to the place of each."""
         try:
             joints = np.broadcast_to(np.asarray(inertia, np.float64), self._shape).ravel()
         except (TypeError, ValueError) as error:
@@ -188,14 +188,14 @@ class Motors:
                     continue
                 if ratio is None:
                     raise StructureError(
-                        f"inertia: friction behind {varies} feels another one at every position; give its stage its "
-                        "own inertia"
+                        f"inertia: friction behind {varies} has a different one at each position; set the inertia "
+                        "of its stage"
                     )
                 held = stage.parameters()["inertia"]
                 held.assign(np.where(lacking, total / ratio**2, held.numpy()).astype(np.float32))
 
     def _make_arrays(self) -> None:
-        """Make what the actuators read and write: flat, robot by robot."""
+        """Create the arrays of the actuators: flat, robot by robot."""
         size = math.prod(self._shape)
         given = ("joint_q", "joint_qd", "joint_target_q")
         self._chains = ChainSet(
@@ -216,16 +216,16 @@ class Motors:
         self._tensors: dict[str, Any] = {}
         self._nonzero: set[str] = set()
         self._dt: float | None = None
-        """Time step of the last step [s]; None before the first, and where none was given."""
+        """Time step of the last step [s]; None before the first, and if none was given."""
         self._checked_dt: float | None = _NOT_CHECKED
-        """Time step [s] that all stages can take."""
+        """Time step [s] that all stages accept."""
         self._friction_is_current = False
-        """Whether the arrays of friction are those of the parameters as they are now."""
+        """Whether the arrays of friction match the present parameters."""
         robots = [f"robot {i}" for i in range(self.num_envs)] if self.num_envs > 1 else None
         self._trips = trip_log(self._chains, robots)
 
     def _host(self, name: str) -> np.ndarray:
-        """An array as NumPy has it, shape (N, J): over the same memory on the CPU, a copy of a GPU's."""
+        """Return an array as NumPy, shape (N, J): a view on the CPU, a copy from a GPU."""
         return self._arrays[name].numpy().reshape(self._shape)
 
     def step(
@@ -248,8 +248,8 @@ class Motors:
         Args:
             q: Positions [rad or m].
             qd: Velocities [rad/s or m/s].
-            target: Target positions [rad or m]; here and below, one number stands for all joints.
-            dt: Time step [s]. Needed where a stage works over time, such as a delay in seconds.
+            target: Target positions [rad or m]; here and below, a single number applies to all joints.
+            dt: Time step [s]. Required by stages that depend on time, such as a delay in seconds.
             target_qd: Target velocities [rad/s or m/s]. Default: 0.
             feedforward: Efforts added by the controller [N·m or N]. Default: 0.
             out: Array to write the efforts to and return. Default: a new array with the framework, dtype and device of
@@ -293,14 +293,14 @@ class Motors:
         return efforts
 
     def _check_dt(self, dt: float | None) -> None:
-        """Refuse a time step that a stage cannot take, before any has taken it."""
+        """Raise an error for a time step that a stage cannot take, before any stage takes it."""
         if dt is not self._checked_dt and dt != self._checked_dt:
             for actuator in self.actuators:
                 actuator.check_dt(dt)
             self._checked_dt = dt
 
     def _further(self, inputs: Mapping[str, ArrayLike]) -> dict[str, ArrayLike | None]:
-        """All inputs beside targets by name; None for optional ones that were not given."""
+        """Return all further inputs by name; None for optional ones that were not given."""
         for name in inputs:
             if name not in self._custom_inputs:
                 known = ("target_qd", "feedforward", *self._custom_inputs)
@@ -354,7 +354,7 @@ class Motors:
         return f"{robots} with the joints {', '.join(self.joint_names)}"
 
     def _tensor(self, name: str) -> Any:
-        """An array of the kernels on a GPU as a PyTorch tensor over the same memory, shape (N, J)."""
+        """Return an array on a GPU as a PyTorch tensor with the same memory, shape (N, J)."""
         if name not in self._tensors:
             with sys.modules["torch"].inference_mode(False):  # it is written to in and outside of inference mode
                 self._tensors[name] = wp.to_torch(self._arrays[name]).view(self._shape)
@@ -379,7 +379,7 @@ class Motors:
             raise ArrayTypeError("out: got an array that is read-only, or whose entries share memory; pass another")
 
     def _efforts(self, q: Any, out: Any) -> Any:
-        """The efforts of the last step, in ``out`` or in a new array like ``q``."""
+        """Return the efforts of the last step, in ``out`` or in a new array like ``q``."""
         if _is_tensor(q if out is None else out):
             if self._device.is_cpu:
                 return _to_tensor(self._rows["joint_f"], q, out)
@@ -418,10 +418,10 @@ class Motors:
         """Write the memory and the parameters of the motors to a file.
 
         Args:
-            path: An ``.npz`` file. It is written whole, or not at all.
+            path: An ``.npz`` file, written whole or not at all.
 
         Raises:
-            StateError: A joint diverged, and its motor remembers NaN. Says which.
+            StateError: The memory of a motor has NaN, because a joint diverged.
 
         Examples:
             >>> motors, same = (actuon.Motors(actuon.assets.arm_yaml, ["joint1"]) for _ in range(2))
@@ -434,23 +434,33 @@ class Motors:
         write_arrays(path, self._chains.saved(labels=self._labels()))
 
     def _labels(self) -> list[str]:
-        """Return what each actuator is called where a file describes the motors."""
+        """Return the label of each actuator in a file."""
         return [", ".join(type(stage).__name__ for stage in actuator.stages) for actuator in self.actuators]
 
     def load(self, path: PathLike) -> None:
-        """Read what `save` wrote; steps go on from it bit for bit.
+        """Load a file of `save`. The steps after it repeat bit for bit.
 
         Args:
             path: A file of motors with the same joints and stages, for as many robots.
 
         Raises:
-            StateError: The file cannot be read, or is of other motors; says how they differ. Nothing is changed then.
+            StateError: The file cannot be read, or is from other motors; the error describes the difference. Nothing is
+                changed.
+
+        Examples:
+            >>> motors = actuon.Motors(actuon.assets.arm_yaml, ["joint1"])
+            >>> motors.randomize({"controller.kp": actuon.lab.Uniform(0.5, 0.5)})
+            >>> motors.save("motors.npz")
+            >>> same = actuon.Motors(actuon.assets.arm_yaml, ["joint1"])
+            >>> same.load("motors.npz")
+            >>> same.actuators[0].controller.kp.numpy()
+            array([300.], dtype=float32)
         """
         contents, version = read_arrays(path, "the state of motors")
         self._take(f"'{path}'", contents, version)
 
     def _take(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> None:
-        """Take over what was saved, or refuse it whole."""
+        """Load memory and parameters, all or none."""
         self._chains.checked(where, contents, version, self._dt, labels=self._labels())()
         self._parameters_changed()
 
@@ -458,7 +468,7 @@ class Motors:
         self._checked_dt, self._friction_is_current = _NOT_CHECKED, False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles: motors of the same configs with the same memory and parameters."""
+        """Copy or pickle motors, with their memory and parameters."""
         places = {key: (id(stage), name) for key, (stage, name) in self._chains.parameters().items()}
         held = self._chains.baseline
         baseline = {key: held[place] for key, place in places.items() if place in held}
@@ -468,7 +478,7 @@ class Motors:
         return _copied, (type(self), self.configs, self.num_envs, self._inertia, str(self._device), memory)
 
     def _restore(self, memory: tuple[Any, ...]) -> None:
-        """Take over the memory that `__reduce__` gave."""
+        """Load the memory from `__reduce__`."""
         contents, baseline, shown, nonzero, self._dt, is_current = memory
         self._take("copied motors", contents, VERSION)
         places = self._chains.parameters()
@@ -539,13 +549,12 @@ class Motors:
 
     @property
     def armature(self) -> np.ndarray:
-        """Inertia of the rotors at the joints, to be set in the simulator [kg·m² or kg]; shape (N, J), or (J,) for one
-        robot."""
+        """Rotor inertia at the joints, to set in the simulator [kg·m² or kg]; shape (N, J), or (J,) for one robot."""
         return self._chains.inertia().reshape(self._shapes[0])
 
     @property
     def friction(self) -> JointFriction:
-        """Friction of the joints at the last step, to be set in the simulator; zero where the motors apply it."""
+        """Friction of the joints at the last step, to set in the simulator; zero if the motors apply it."""
         with contextlib.nullcontext() if self._friction_is_current else self._scratch_step(None):
             total = {signal: np.zeros(math.prod(self._shape)) for signal in ("dry_friction", "viscous_friction")}
             for i, in_simulator in enumerate(self._in_simulator):
@@ -555,10 +564,10 @@ class Motors:
         return JointFriction(*(values.reshape(self._shapes[0]) for values in total.values()))
 
     def compile(self, dt: float | None = None) -> None:
-        """Compile the kernels, which the first step would do otherwise. Changes nothing else.
+        """Compile the kernels before the first step, which does so otherwise.
 
         Args:
-            dt: A time step that all stages can take [s]. Default: that of the last step, or any.
+            dt: A time step that all stages accept [s]. Default: that of the last step, or any.
 
         Examples:
             >>> motors = actuon.Motors(actuon.assets.arm_yaml, ["joint1"])
@@ -569,10 +578,10 @@ class Motors:
 
     @contextlib.contextmanager
     def _scratch_step(self, dt: float | None) -> Iterator[None]:
-        """Step from a fresh state, and give all arrays their values back.
+        """Step from a fresh state, and restore all arrays at the end.
 
         Args:
-            dt: Time step [s]. Default: one that all stages can take.
+            dt: Time step [s]. Default: one that all stages accept.
         """
         dt = possible_dt(self.actuators, self._dt) if dt is None else dt
         kept = {name: array.numpy().copy() for name, array in self._arrays.items()}
@@ -586,11 +595,11 @@ class Motors:
 
     @property
     def custom_inputs(self) -> tuple[str, ...]:
-        """Names of inputs that stages take beside targets and feedforward."""
+        """Names of the further inputs of stages."""
         return self._custom_inputs
 
     def _report_simulator_side(self) -> None:
-        """Name the joints whose rotor inertia or friction the simulator should hold."""
+        """Log the joints whose rotor inertia or friction belongs into the simulator."""
         rotors = self.armature.reshape(self._shape).any(axis=0)
         lacking = [name for name, config in self.configs.items() if any(self._in_simulator) and _needs_inertia(config)]
         report_simulator_side(
@@ -610,7 +619,7 @@ def actuator_with(motor: MotorDatasheet, controller: Part | None = None) -> Actu
 
     Args:
         motor: Its data sheet.
-        controller: Default: a PD controller that asks for the motor's full effort 0.5 rad off its target.
+        controller: Default: a PD controller that requests the motor's full effort 0.5 rad from its target.
     """
     if controller is not None:
         return motor.actuator(controller)
@@ -619,11 +628,11 @@ def actuator_with(motor: MotorDatasheet, controller: Part | None = None) -> Actu
 
 
 def possible_dt(actuators: Iterable[Actuator], last: float | None) -> float:
-    """Return a time step that delays and networks can take [s].
+    """Return a time step that delays and networks accept [s].
 
     Args:
-        actuators: Those that take it.
-        last: Time step of the last step [s], which is returned where delays can take it; None before the first.
+        actuators: Their actuators.
+        last: Time step of the last step [s], which is returned if delays accept it; None before the first.
     """
     shortest, trained_at = 0.0, 0.005
     for actuator in actuators:
@@ -637,13 +646,13 @@ def possible_dt(actuators: Iterable[Actuator], last: float | None) -> float:
 
 
 def report_simulator_side(owner: str, rotors: str, friction: str, remedy: str) -> None:
-    """Log which rotor inertia and which friction the simulator should hold.
+    """Log rotor inertia and friction that belong into the simulator.
 
     Args:
-        owner: Name of the object whose ``armature`` and ``friction`` they are.
-        rotors: Joints whose motors have rotor inertia; empty where none has.
-        friction: Joints whose friction the motors do not apply; empty where they apply all.
-        remedy: How the motors can apply it.
+        owner: Name of the object with ``armature`` and ``friction``.
+        rotors: Joints whose motors have rotor inertia; empty if none has.
+        friction: Joints whose friction the motors do not apply; empty if they apply all.
+        remedy: Way to let the motors apply it.
     """
     found = [f"rotor inertia of {rotors} ({owner}.armature)"] if rotors else []
     found += [f"friction of {friction} ({owner}.friction; {remedy})"] if friction else []
@@ -680,14 +689,14 @@ def _joint_names(source: Any, joints: Iterable[str] | None) -> list[str]:
 
 
 def is_by_joint(source: Any) -> bool:
-    """Return whether a ``source`` of `Motors` is a file or a mapping, which have an actuator for each joint."""
+    """Return whether a ``source`` of `Motors` is a file or a mapping, with an actuator for each joint."""
     return not isinstance(source, ActuatorConfig) and _motor(source) is None
 
 
 def configs_of_robot(
     source: Any, names: list[str], controller: Part | None, allow_torch: bool
 ) -> dict[str, ActuatorConfig]:
-    """Return the actuators of those joints of a robot that ``source`` has one for. See `Motors`."""
+    """Return the actuators of ``source`` for joints of a robot that have one. See `Motors`."""
     if is_by_joint(source) and not isinstance(source, Mapping):
         if controller is not None:
             raise StructureError(_OWN_CONTROLLERS)
@@ -706,7 +715,7 @@ def configs_of_robot(
 
 
 def open_configs(source: Any, names: list[str], controller: Part | None, allow_torch: bool) -> list[ActuatorConfig]:
-    """Return the actuator of each joint, from any ``source`` that `Motors` takes."""
+    """Return the actuator of each joint, from any ``source`` of `Motors`."""
     motor = _motor(source)
     if motor is not None:
         config = actuator_with(motor, controller)
@@ -734,7 +743,7 @@ def open_configs(source: Any, names: list[str], controller: Part | None, allow_t
 
 
 def _motor(source: Any) -> MotorDatasheet | None:
-    """The motor that ``source`` is or names; None where it is something else."""
+    """Return the motor that ``source`` is or names; None for other sources."""
     if isinstance(source, (ActuatorConfig, Mapping)):
         return None
     if isinstance(source, (MotorDatasheet, CatalogueMotor)):
@@ -755,17 +764,17 @@ def _read(path: Path, names: list[str], allow_torch: bool) -> tuple[dict[str, Ac
 
 
 def _needs_inertia(config: ActuatorConfig) -> bool:
-    """Whether an actuator has friction that it cannot apply itself."""
+    """Return whether an actuator has friction that it cannot apply."""
     return any(_lacks_inertia(part) for part in config.stages)
 
 
 def _lacks_inertia(part: Part) -> bool:
-    """Whether a stage is friction without an inertia to stop."""
+    """Return whether a stage is friction without ``inertia``."""
     return isinstance(part, FrictionEffectConfig) and part.inertia is None
 
 
 def _with_inertia(config: ActuatorConfig) -> ActuatorConfig:
-    """The actuator with some inertia in each friction stage, to be overwritten once the stage is built."""
+    """Return the actuator with a placeholder inertia in each friction stage, overwritten after it is built."""
     return config.with_stages(
         [
             dataclasses.replace(part, inertia=part.inertia or 1.0) if isinstance(part, FrictionEffectConfig) else part
@@ -780,7 +789,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _tensor_to_numpy(value: Any, label: str) -> np.ndarray:
-    """A PyTorch tensor as a NumPy array, over the same memory where there can be one."""
+    """Return a PyTorch tensor as a NumPy array, with the same memory if possible."""
     try:
         array: np.ndarray = value.numpy()
     except (RuntimeError, TypeError):  # under no_grad, on a GPU, or of a float that NumPy does not know
@@ -793,7 +802,7 @@ def _tensor_to_numpy(value: Any, label: str) -> np.ndarray:
 
 
 def _to_tensor(efforts: np.ndarray, q: Any, out: Any) -> Any:
-    """The efforts in ``out``, or in a new tensor like ``q``; of float32 where ``q`` does not hold floats."""
+    """Return the efforts in ``out``, or in a new tensor like ``q``; float32 if ``q`` has no floats."""
     torch = sys.modules["torch"]
     if out is not None:
         return out.copy_(torch.from_numpy(efforts.reshape(out.shape)))
@@ -802,12 +811,12 @@ def _to_tensor(efforts: np.ndarray, q: Any, out: Any) -> Any:
 
 
 def _is_spread_out(tensor: Any) -> bool:
-    """Whether each entry of a tensor has a place of its own, unlike those of ``tensor.expand()``."""
+    """Return whether entries of a tensor share no memory, unlike those of ``tensor.expand()``."""
     return all(stride or size == 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
 
 
 def _to_numpy(value: Any, label: str) -> np.ndarray:
-    """An argument that is neither NumPy's nor PyTorch's as a NumPy array."""
+    """Return an argument that is neither a NumPy array nor a tensor as a NumPy array."""
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(value, jax.core.Tracer):
         raise ArrayTypeError(f"{label}: got a JAX tracer; call Motors.step outside of jit, grad and vmap")
@@ -831,8 +840,8 @@ def _warp_to_numpy(value: wp.array) -> np.ndarray:
 
 
 def _like(q: Any, efforts: np.ndarray) -> Any:
-    """A new array with the framework, shape, dtype and device of ``q``, which is not a tensor; float32 where ``q`` does
-    not hold floats."""
+    """Return a new array with the framework, shape, dtype and device of ``q``, which is not a tensor; float32 if ``q``
+    has no floats."""
     if isinstance(q, wp.array):
         dtype = q.dtype if q.dtype in _WARP_FLOATS else wp.float32
         return wp.array(efforts.reshape(q.shape), dtype=dtype, device=q.device, copy=True)
