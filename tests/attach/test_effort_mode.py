@@ -285,7 +285,7 @@ def test_auto_does_without_where_a_chain_has_no_slopes(caplog):
             assert "'auto' leaves joint6, joint7 explicit" in caplog.text
             assert "TransmissionCoupled brings its own kernels" in caplog.text
             simulation.step()
-        with pytest.raises(actuon.StructureError, match="DOF 'joint6': effort_mode 'implicit' needs slopes"):
+        with pytest.raises(actuon.StructureError, match="DOF 'joint6': effort_mode 'implicit' needs derivatives"):
             ArticulationActuators.from_actuators("link0", pairs, effort_mode="implicit")
 
 
@@ -403,7 +403,7 @@ def test_what_cannot_be_is_refused_by_name():
         with pytest.raises(actuon.ParameterError, match="effort_mode: got 3; must be one of explicit, implicit, auto"):
             stiff(3)(None)
         pairs = [(ActuatorConfig(ControllerWhole()), "joint3")]
-        match = "DOF 'joint3': effort_mode 'implicit' needs slopes .* ControllerWhole brings its own kernels"
+        match = "DOF 'joint3': effort_mode 'implicit' needs derivatives .* ControllerWhole brings its own kernels"
         with pytest.raises(actuon.StructureError, match=match):
             ArticulationActuators.from_actuators("link0", pairs, effort_mode="implicit")
         assert simulation.integrator == "Euler"
@@ -443,7 +443,7 @@ def test_newtons_builder_refuses_tangents():
     builder = newton_layer.ModelBuilder()
     link = builder.add_link(mass=1.0, inertia=np.eye(3))
     builder.add_articulation([builder.add_joint_revolute(-1, link, axis=newton.Axis.Y)])
-    with pytest.raises(actuon.StructureError, match="DOF 0: effort_mode 'implicit': a loop of your own"):
+    with pytest.raises(actuon.StructureError, match="DOF 0: effort_mode 'implicit': needs an engine"):
         builder.add(ActuatorConfig(PD, effort_mode="implicit"), 0)
 
 

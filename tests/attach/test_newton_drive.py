@@ -720,7 +720,7 @@ def test_a_captured_implicit_step_equals_an_eager_one(name, rng):
 def test_what_cannot_be_implicit_is_refused(rng):
     model = model_of(lambda *_: None)
     gains = [wp.full(3, value, dtype=wp.float32) for value in (40.0, 1.0)]
-    with pytest.raises(actuon.StructureError, match="needs slopes .*, but NewtonDrive brings its own kernels"):
+    with pytest.raises(actuon.StructureError, match="needs derivatives .*, but NewtonDrive brings its own kernels"):
         implicit(model, DriveActuon([actuators.DrivePD(*gains)]))
     delay = actuators.Delay(wp.full(3, 1, dtype=wp.int32), 2)
     actuator, response = implicit(model, DriveActuon(CONFIGS["pd"]), delay=delay)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motors of simulated robots, drawn around fitted ones.
 
-For each joint of each environment, one of the fitted motors is chosen, all equally likely. Its parameters are drawn from
-a normal distribution with the covariance of its fit, on the scales of the parameters, so that parameters that vary
-together in the fits vary together here.
+For each joint of each environment, one of the fitted motors is chosen, all equally likely. Its parameters are drawn
+from a normal distribution with the covariance of its fit, on the scales of the parameters. Parameters that vary
+together in the fits therefore vary together here.
 """
 
 from __future__ import annotations

@@ -150,13 +150,12 @@ class Motors:
         self._report_simulator_side()
 
     def _build(self, applies_friction: bool) -> tuple[list[Actuator], list[bool]]:
-        """Build an actuator per combination of stages; return them, and whether the simulator solves the friction of each."""
+        """Return an actuator per combination of stages, and whether the simulator solves the friction of each."""
         builders = {in_simulator: ActuatorBuilder() for in_simulator in (False, True)}
         for column, (name, config) in enumerate(self.configs.items()):
             if config.effort_mode == IMPLICIT:
                 raise StructureError(
-                    f"joint '{name}': got effort_mode '{IMPLICIT}', which needs an engine; must be "
-                    f"'{EXPLICIT}'"
+                    f"joint '{name}': got effort_mode '{IMPLICIT}', which needs an engine; must be '{EXPLICIT}'"
                 )
             config = _with_inertia(config) if applies_friction else config
             with located(f"joint '{name}'"):
@@ -468,7 +467,7 @@ class Motors:
         self._checked_dt, self._friction_is_current = _NOT_CHECKED, False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy or pickle motors, with their memory and parameters."""
+        """Reduce motors for copies and pickles, with their memory and parameters."""
         places = {key: (id(stage), name) for key, (stage, name) in self._chains.parameters().items()}
         held = self._chains.baseline
         baseline = {key: held[place] for key, place in places.items() if place in held}
@@ -668,7 +667,7 @@ def _copied(
     device: str,
     memory: tuple[Any, ...],
 ) -> Motors:
-    """Make copied motors."""
+    """Return copied motors."""
     motors = kind(configs, num_envs=num_envs, inertia=inertia, device=device)
     motors._restore(memory)
     return motors

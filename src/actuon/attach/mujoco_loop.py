@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors in anybody's MuJoCo loop: `load` returns a plain ``MjModel`` that moves with them.
+"""Motors in any MuJoCo loop: `load` returns a plain ``MjModel`` that has them.
 
-From there on ``mj_step``, ``mujoco.viewer``, ``mujoco.rollout``, ``mujoco.batch`` and ``mujoco.sysid`` need no further
-code. ``ctrl`` of a joint's servo stays its target, its force is what the motor gives, and what the motors remember lies
-in ``act``.
+``mj_step``, ``mujoco.viewer``, ``mujoco.rollout``, ``mujoco.batch`` and ``mujoco.sysid`` need no further code.
+``ctrl`` of a joint's servo stays its target, its force is the motor's effort, and ``act`` has the memory of the motors.
 
-Armature, friction, integrator and limits are those that a `MujocoSimulation` of the model has with the same motors.
+Armature, friction, integrator and limits are those of a `MujocoSimulation` of the model with the same motors.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ except ImportError as error:
     raise MissingExtraError("mujoco", "mujoco", "motors in a MuJoCo loop") from error
 
 _MARK = "actuon_"
-"""How names of text elements begin that mark a model."""
+"""Prefix of names of text elements that mark a model."""
 _SAID = "Moves with motors of Actuon (actuon.mujoco.load). In a process that has not loaded them, joints are limp."
 _INPUTS = ("velocity", "feedforward")
 _DRY, _VISCOUS = "dry_friction", "viscous_friction"
 _MOST_WORDS = 2**15
-"""Numbers that are copied to the stack of a thread at each step, at most."""
+"""Largest count of numbers that a step copies to the stack of a thread."""
 _SLIGHTEST = 1e-6
-"""Dry friction [N·m or N] that a joint has at least, so that MuJoCo makes a row for it."""
+"""Smallest dry friction of a joint [N·m or N], so that MuJoCo makes a row for it."""
 
 
 Source = (
@@ -86,9 +85,8 @@ def load(
     """Return a ``mujoco.MjModel`` whose joints are driven by motors, in any loop around ``mj_step``.
 
     ``ctrl`` of a joint's servo stays its target, clipped to its ``ctrlrange``. A joint without a position servo gets a
-    control named ``<joint>_position`` [rad or m], and its motors in the model are switched off. Joints without an
-    actuator of ours keep what they have. The inertia of rotors becomes the armature of joints, friction of motors
-    replaces that of the model.
+    control named ``<joint>_position`` [rad or m], and its motors in the model are disabled. Joints without an actuator
+    keep their drives. Rotor inertia becomes armature, and friction of motors replaces that of the model.
 
     Args:
         model: Path of an ``.xml`` or ``.urdf`` file, MJCF as text, or an ``MjSpec``, which is copied.
@@ -96,15 +94,14 @@ def load(
             sheet, a config for all joints, or a mapping of joints to configs; or groups by name, as for
             `actuon.lab.ActuatorGroups`. Default: the YAML next to the model's file.
         joints: Names of the joints that a config or motor drives. Default: all hinge and slide joints.
-        inputs: Controls that joints get besides their target: ``"velocity"`` [rad/s or m/s], named
-            ``<joint>_velocity``, where the model has no velocity servo, and ``"feedforward"`` [N·m or N], named
-            ``<joint>_feedforward``.
-        controller: Controller in front of a motor from the catalogue.
+        inputs: Further controls of joints: ``"velocity"`` [rad/s or m/s], named ``<joint>_velocity``, for joints
+            without a velocity servo, and ``"feedforward"`` [N·m or N], named ``<joint>_feedforward``.
+        controller: Controller of a motor from the catalogue.
         allow_unsafe_torch_checkpoints: Let a file name ``.pt`` and ``.pt2`` networks, which can run code when loaded.
 
     Raises:
         RobotFileError: A file cannot be read, or has no actuator for a joint.
-        StructureError: A chain cannot run there: it has kernels of its own, or takes inputs that MuJoCo has not.
+        StructureError: A chain cannot run in MuJoCo: a stage has its own kernel, or an input that MuJoCo lacks.
 
     Examples:
         >>> import mujoco
@@ -125,7 +122,7 @@ def load(
         plain = spec.compile()
         if plain.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION):
             raise StructureError(
-                "actuation is disabled in the model's <option>, so that MuJoCo asks no motor; enable it"
+                "actuation is disabled in the model's <option>, so that MuJoCo steps no motor; enable it"
             )
         known = [name for robot in simulation.robots for name in robot.dof_names]
         names = known if joints is None else list(joints)
@@ -153,7 +150,7 @@ def load(
 
 
 def unload(model: mujoco.MjModel) -> None:
-    """Drive the joints of a model, and of its copies, no more. They are limp then.
+    """Remove the motors from a model and its copies, whose joints are limp then.
 
     Examples:
         >>> model = actuon.mujoco.load(actuon.assets.arm_mjcf)
@@ -165,27 +162,27 @@ def unload(model: mujoco.MjModel) -> None:
 
 
 def spec(model: mujoco.MjModel) -> mujoco.MjSpec:
-    """Return a copy of the ``MjSpec`` of a model, for who compiles models anew, such as ``mujoco.sysid``.
+    """Return a copy of the ``MjSpec`` of a model, to compile changed models, as ``mujoco.sysid`` does.
 
-    What is compiled of it moves with the same motors, as long as it has the same joints and actuators.
+    A model that is compiled from it has the same motors, if it has the same joints and actuators.
 
     Examples:
         >>> model = actuon.mujoco.load(actuon.assets.arm_mjcf)
         >>> spec = actuon.mujoco.spec(model)
         >>> _ = spec.body("link7").add_geom(size=[0.03, 0.0, 0.0], mass=1.0)
-        >>> heavier = spec.compile()  # moves with the same motors
+        >>> heavier = spec.compile()  # has the same motors
     """
     return _of(model).spec.copy()
 
 
 def telemetry(model: mujoco.MjModel, data: mujoco.MjData) -> Telemetry:
-    """Return what the motors give at the state and the controls that ``data`` has now, each of shape (1, joints).
+    """Return the telemetry of the motors at the state and controls of ``data``, in arrays of shape (1, joints).
 
     Nothing is changed. After ``mj_forward`` the efforts are those of ``data.actuator_force``.
 
     Raises:
-        SimulationError: In MuJoCo's loop, where nothing could be raised, something went wrong since the last call: an
-            effort was not finite, the time step was changed, or another callback was set.
+        SimulationError: An error occurred since the last call, which MuJoCo's loop could not raise: an effort was not
+            finite, the time step changed, or another callback was set.
 
     Examples:
         >>> import mujoco
@@ -200,14 +197,14 @@ def telemetry(model: mujoco.MjModel, data: mujoco.MjData) -> Telemetry:
 
 
 def seed(model: mujoco.MjModel, data: mujoco.MjData | np.ndarray, number: int | ArrayLike = 0) -> None:
-    """Let motors begin anew with the random numbers of trajectory ``number``, from the next step on.
+    """Restart motors at the next step with the random numbers of trajectory ``number``.
 
-    Without it, each trajectory that begins has the next number, so that all differ.
+    Without it, each new trajectory has the next number, so that all differ.
 
     Args:
         model: A model of `load`.
-        data: Its ``MjData``, or states of shape (..., size) as ``mujoco.rollout`` and ``mujoco.batch`` take them, which
-            are written.
+        data: Its ``MjData``, or states of shape (..., size) for ``mujoco.rollout`` and ``mujoco.batch``, which are
+            written.
         number: A whole number ≥ 0; for states, one for all or one for each.
 
     Examples:
@@ -228,7 +225,7 @@ def seed(model: mujoco.MjModel, data: mujoco.MjData | np.ndarray, number: int | 
 
 
 def _activations(model: mujoco.MjModel, states: np.ndarray) -> np.ndarray:
-    """Return where states hold activations, shape (..., na)."""
+    """Return the activations in states, a view of shape (..., na)."""
     kinds = mujoco.mjtState
     sizes = [mujoco.mj_stateSize(model, int(kind)) for kind in (kinds.mjSTATE_FULLPHYSICS, kinds.mjSTATE_INTEGRATION)]
     if states.ndim < 1 or states.shape[-1] not in sizes:
@@ -241,7 +238,7 @@ def _activations(model: mujoco.MjModel, states: np.ndarray) -> np.ndarray:
 
 
 def _spec_of(model: object) -> tuple[mujoco.MjSpec, Path | None]:
-    """Return a copy of the spec that a model is made of, and its file."""
+    """Return a copy of the spec of a model, and its file."""
     if isinstance(model, mujoco.MjSpec):
         return model.copy(), None
     if isinstance(model, mujoco.MjModel):
@@ -282,24 +279,24 @@ class _Driven:
 
     name: str
     dof: int
-    """In the model."""
+    """Index in the model."""
     number: int
-    """Of the DOF among those of all robots of the model."""
+    """Index of the DOF among those of all robots of the model."""
     is_implicit: bool
     lower: float
-    """Lowest effort that the joint takes [N·m or N]."""
+    """Lowest effort of the joint [N·m or N]."""
     upper: float
 
 
 @dataclass(frozen=True)
 class _Attached:
-    """Actuators on a robot, which give the model their armature and friction until they are closed."""
+    """Actuators on a robot, whose armature and friction are in the model until they are closed."""
 
     attachment: Attachment
     robot: int
     """Number of the robot."""
     largest: Mapping[str, float] = field(default_factory=dict)
-    """Largest effort of joints besides the model's own limits [N·m or N]."""
+    """Largest effort of joints in addition to the model's limits [N·m or N]."""
 
     @property
     def actuators(self) -> list[tuple[Actuator, np.ndarray]]:
@@ -328,7 +325,7 @@ class _Attached:
 
 
 def _attach(simulation: MujocoSimulation, configs: Mapping[str, ActuatorConfig]) -> list[_Attached]:
-    """Give robots their actuators, which changes the model of the simulation as long as these are kept."""
+    """Attach actuators to robots, which changes the model of the simulation until they are closed."""
     made = []
     for number, robot in enumerate(simulation.robots):
         own = [(configs[name], name) for name in robot.dof_names if name in configs]
@@ -343,7 +340,7 @@ def _are_groups(actuators: object) -> TypeGuard[Mapping[str, ActuatorBaseCfg]]:
 
 
 def _attach_groups(simulation: MujocoSimulation, groups: Mapping[str, ActuatorBaseCfg]) -> list[_Attached]:
-    """Give a robot its groups. See `_attach`."""
+    """Attach groups to a robot. See `_attach`."""
     for name, cfg in groups.items():
         if not isinstance(cfg, ActuatorBaseCfg):
             raise StructureError(f"actuators['{name}']: got {type(cfg).__name__} among groups; must be a group")
@@ -364,7 +361,7 @@ def _attach_groups(simulation: MujocoSimulation, groups: Mapping[str, ActuatorBa
 
 @dataclass(frozen=True)
 class _Word:
-    """A part of what chains remember, in activations: see `callback.Words`."""
+    """A part of the memory of chains in activations. See `callback.Words`."""
 
     base: int
     stride: int
@@ -376,7 +373,7 @@ class _Word:
 
 
 def _pieces(memory: Memory, place: int, name: str) -> Iterator[tuple[int, int]]:
-    """Yield where rows of a state begin, and how many numbers each has."""
+    """Yield the start of each row of a state, and its count of numbers."""
     rows, _, count = memory.grid(place, name).shape
     for row in range(rows):
         yield row * memory.grid(place, name).strides[0] // 4, count
@@ -391,8 +388,8 @@ class LoadedMotors:
 
     Args:
         attached: The same motors in a simulation of the model.
-        simulation: That one.
-        zeros: Signals that no control gives, and which are zero.
+        simulation: The simulation.
+        zeros: Signals without a control, which are zero.
     """
 
     def __init__(self, attached: Sequence[_Attached], simulation: MujocoSimulation, zeros: Collection[str]):
@@ -630,7 +627,7 @@ class LoadedMotors:
             )
 
     def telemetry(self, model: mujoco.MjModel, data: mujoco.MjData) -> Telemetry:
-        """Return what the motors give now."""
+        """Return the present telemetry of the motors."""
         with door().look(model, data, self.robot) as cell:
             names = ("joint_qd", COMPUTED, "joint_f")
             velocity, computed, applied = (self.chains.table(name).numpy().copy() for name in names)
@@ -657,7 +654,7 @@ class _Place:
     """Actuators of a joint in the spec, and the controls of its servos in the model; -1 for none."""
 
     motor: Any
-    """Whose force is the effort, and which remembers."""
+    """Actuator whose force is the effort, and whose activations are the memory."""
     target: int = -1
     velocity: int = -1
     added_velocity: Any = None
@@ -667,15 +664,15 @@ class _Place:
 
 
 class _Preparation:
-    """Makes the model that moves with motors.
+    """Preparation of a model with motors.
 
     Args:
-        spec: Changed, and compiled.
-        plain: The model that it is without motors.
+        spec: Spec, which is changed and compiled.
+        plain: The model without motors.
         drives: Its own drives.
-        driven: The model with the armature, friction and options that motors give it.
+        driven: The model with the armature, friction and options of the motors.
         loaded: The motors.
-        inputs: Controls that joints get besides their target.
+        inputs: Further controls of joints.
     """
 
     def __init__(
@@ -695,12 +692,12 @@ class _Preparation:
         """Actuators of the model that drive the joints."""
         self._names = {actuator.name for actuator in spec.actuators}
         self._added: list[float] = []
-        """For each actuator that was added, the coordinate at which its control begins in keyframes, or NaN."""
+        """Coordinate at which the control of each added actuator starts in keyframes, or NaN."""
         self._depth = -(-loaded.num_words // len(loaded.joints))
-        """Numbers that the actuator of a joint remembers."""
+        """Count of activations of a joint's actuator."""
 
     def compile(self) -> tuple[mujoco.MjModel, list[Any], np.ndarray]:
-        """Return the model, and its joints and the places of what is remembered, for `LoadedMotors.bind`."""
+        """Return the model, its joints and the places of their memory, for `LoadedMotors.bind`."""
         loaded, spec, plain = self._loaded, self._spec, self._plain
         spec.option.integrator = int(self._driven.opt.integrator)
         spec.option.ls_iterations = int(self._driven.opt.ls_iterations)
@@ -734,7 +731,7 @@ class _Preparation:
         return name
 
     def _add(self, joint: str, name: str, begins_at: float = np.nan, **fields: Any) -> Any:
-        """Add an actuator on a joint, whose control begins at a coordinate of keyframes, or at zero."""
+        """Add an actuator to a joint. In keyframes its control is a coordinate, or zero."""
         off = int(self._plain.opt.disableactuator)
         made = self._spec.add_actuator(name=self._new_name(name), trntype=mujoco.mjtTrn.mjTRN_JOINT, target=joint)
         group = next((group for group in range(31) if not off >> group & 1), 0)
@@ -750,7 +747,7 @@ class _Preparation:
         return float(key.qpos[at]) if len(key.qpos) else float(self._plain.qpos0[at])
 
     def _copy_activations(self, model: mujoco.MjModel) -> bool:
-        """Give keyframes the activations of actuators that are not ours. Returns whether there are any."""
+        """Copy activations of other actuators to keyframes. Returns whether any exist."""
         plain, has_any = self._plain, False
         for row, key in enumerate(self._spec.keys):
             act = np.zeros(model.na)
@@ -764,7 +761,7 @@ class _Preparation:
         return has_any
 
     def _hand_over(self) -> list[float]:
-        """Give joints and actuators the armature, friction and limits that motors give them.
+        """Write armature, friction and limits of the motors to joints and actuators.
 
         Returns:
             The damping of each joint [N·m·s/rad or N·s/m].
@@ -791,7 +788,7 @@ class _Preparation:
         return damping.tolist()
 
     def _silence(self, i: int) -> None:
-        """Let an actuator of the model push no more. Its controls stay."""
+        """Disable an actuator of the model. Its controls stay."""
         plain, actuator = self._plain, self._actuators[i]
         kinds = (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtGain.mjGAIN_PID)
         if plain.actuator_gaintype[i] not in map(int, kinds):
@@ -804,7 +801,7 @@ class _Preparation:
         self._keep_range(i)
 
     def _keep_range(self, i: int) -> None:
-        """Let an actuator with one control have the range that it has in the model, wherever that comes from."""
+        """Set the range of an actuator with one control to that of the compiled model."""
         plain, actuator = self._plain, self._actuators[i]
         place = int(plain.actuator_ctrladr[i])
         if plain.actuator_ctrlnum[i] == 1:
@@ -812,7 +809,7 @@ class _Preparation:
             actuator.ctrlrange = plain.actuator_ctrlrange[place].copy()
 
     def _prepare(self, joint: _Driven) -> _Place:
-        """Let the effort of a joint be what an actuator remembers last."""
+        """Make the last activation of an actuator the effort of a joint."""
         plain, drives, name = self._plain, self._drives, joint.name
         at = int(plain.dof_jntid[joint.dof])
         target, velocity = (int(places[joint.dof]) for places in (drives.position, drives.velocity))
@@ -865,14 +862,14 @@ class _Preparation:
         )
 
     def _control(self, model: mujoco.MjModel, place: int) -> Any:
-        """Return how a control of the model's own servos is read."""
+        """Return the reading of a control of the model's own servos."""
         drives, off = self._drives, mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
         is_clipped = model.actuator_ctrllimited[place] and not model.opt.disableflags & int(off)
         low, high = model.actuator_ctrlrange[place] if is_clipped else (-np.inf, np.inf)
         return Control(place, float(drives.scale[place]), float(drives.offset[place]), float(low), float(high))
 
     def _own_control(self, model: mujoco.MjModel, actuator: Any, by_name: Mapping[str, int]) -> Any:
-        """Return how the control of an actuator that was added is read; None has none."""
+        """Return the reading of the control of an added actuator, or of none."""
         place = -1 if actuator is None else int(model.actuator_ctrladr[by_name[actuator.name]])
         return Control(place, 1.0, 0.0, -np.inf, np.inf)
 
@@ -884,7 +881,7 @@ def _unit(size: int, at: int) -> np.ndarray:
 
 
 def _plain_actuator() -> dict[str, Any]:
-    """Return the fields of an actuator that does nothing, whatever it was, and whatever its default class says."""
+    """Return the fields of an actuator without effect, independent of its default class."""
     return {
         "dyntype": mujoco.mjtDyn.mjDYN_NONE,
         "gaintype": mujoco.mjtGain.mjGAIN_FIXED,

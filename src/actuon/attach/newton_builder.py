@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drop-in ``newton.ModelBuilder`` that leaves Actuon's actuators in ``model.actuators``."""
+"""A drop-in ``newton.ModelBuilder`` that puts Actuon's actuators into ``model.actuators``."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ except ImportError as error:
 
 
 class ModelBuilder(newton.ModelBuilder):
-    """Newton's builder, with actuators of ours.
+    """Newton's builder with Actuon's actuators.
 
-    `add_actuator` takes Actuon's controllers and clamps; Newton's own drives work too, and stay Newton's. `add_usd`
-    reads the stage's actuators as Actuon does. They survive ``add_builder``, ``add_world`` and ``replicate``, and
-    `finalize` leaves as few of them as possible in ``model.actuators``, to be stepped with
-    ``actuator.step(state, control, ...)``.
+    `add_actuator` takes Actuon's controllers and clamps; Newton's own drives work as before. `add_usd` reads actuators
+    with Actuon. ``add_builder``, ``add_world`` and ``replicate`` copy them. `finalize` puts one actuator for
+    each combination of stages into ``model.actuators``, to be stepped with ``actuator.step(state, control, ...)``.
     """
 
     def add_actuator(
@@ -48,20 +47,20 @@ class ModelBuilder(newton.ModelBuilder):
         controller_class: type | None = None,
         **kwargs: Any,
     ) -> None:
-        """Describe the actuator of one DOF. See `ActuatorBuilder.add_actuator`.
+        """Add an actuator to one DOF. See `ActuatorBuilder.add_actuator`.
 
         Args:
-            drive_class: E.g. `actuon.ControllerPD`.
+            drive_class: Class of the controller, such as `actuon.ControllerPD`.
             index: DOF index.
             clamping: Clamps in order, each as a class and its scalar parameters.
-            delay_steps: Lag of the commands [steps]. None means no delay.
+            delay_steps: Delay of the commands [steps]. None means no delay.
             pos_index: Coordinate index. Default: ``index``.
-            controller_class: The same as ``drive_class``.
+            controller_class: Alias of ``drive_class``.
             kwargs: Scalar parameters of the controller.
         """
         if controller_class is not None:
             if drive_class is not None:
-                raise StructureError("add_actuator: got drive_class and controller_class, which mean the same")
+                raise StructureError("add_actuator: got drive_class and controller_class; pass only one")
             drive_class = controller_class
         if not (isinstance(drive_class, type) and issubclass(drive_class, Controller)):
             super().add_actuator(drive_class, index, clamping, delay_steps, pos_index, **kwargs)
@@ -70,24 +69,25 @@ class ModelBuilder(newton.ModelBuilder):
         self.add(config, index, pos_index)
 
     def add(self, config: ActuatorConfig, index: int | None, pos_index: int | None = None) -> None:
-        """Describe the actuator of one DOF by its config. See `ActuatorBuilder.add`.
+        """Add an actuator to one DOF by its config. See `ActuatorBuilder.add`.
 
         Args:
-            config: Its stages, each a config of numbers.
+            config: Config of the actuator, with numbers as parameters.
             index: DOF index.
             pos_index: Coordinate index. Default: ``index``.
         """
-        checked: Any = ActuatorBuilder()  # refuses what cannot be, and says where
+        checked: Any = ActuatorBuilder()  # raises errors with their place
         checked.add(config, index, pos_index=pos_index)
         if config.effort_mode == IMPLICIT:
             raise StructureError(
-                f"DOF {index}: effort_mode '{IMPLICIT}': a loop of your own takes in no slopes; use '{EXPLICIT}', or "
+                f"DOF {index}: effort_mode '{IMPLICIT}': needs an engine; use '{EXPLICIT}', or "
                 "ArticulationActuators on a NewtonSimulation"
             )
         super().add_actuator(_Described, index, None, None, pos_index, config=config.copy())
 
     def add_usd(self, source: PathLike | Usd.Stage, **options: Any) -> dict[str, Any]:
-        """As Newton's, but actuators are read by Actuon: all targets of a prim, and the schema's defaults."""
+        """Add a USD stage like Newton's builder. Actuon reads the actuators: all targets of a prim, and defaults of the
+        schema."""
         from ..robot_files.usd.attributes import ACTUATOR
         from ..robot_files.usd.read import parse_actuators
         from ..robot_files.usd.stage import everything_below, open_stage
@@ -128,7 +128,7 @@ class ModelBuilder(newton.ModelBuilder):
         return "is not in the model"
 
     def finalize(self, device: DeviceLike = None, *, requires_grad: bool = False, **options: Any) -> newton.Model:
-        """As Newton's, with Actuon's actuators in ``model.actuators``."""
+        """Return the model like Newton's builder, with Actuon's actuators in ``model.actuators``."""
         everything: dict[Any, Any] = self.actuator_entries  # type: ignore[has-type]
         ours = [entry for entry in everything.values() if entry.drive_class is _Described]
         self.actuator_entries = {k: entry for k, entry in everything.items() if entry.drive_class is not _Described}
@@ -150,14 +150,14 @@ class ModelBuilder(newton.ModelBuilder):
 
 
 def _add_control_array(model: newton.Model, name: str, requires_grad: bool) -> None:
-    """Let ``model.control()`` have an array with a number for each DOF, as Newton does for its own networks."""
+    """Add an array with a number for each DOF to ``model.control()``, as Newton does for its own networks."""
     if not hasattr(model, name) and not hasattr(model.control(), name):
         array = wp.zeros(model.joint_dof_count, dtype=wp.float32, device=model.device, requires_grad=requires_grad)
         model.add_attribute(name, array, model.AttributeFrequency.JOINT_DOF, model.AttributeAssignment.CONTROL)
 
 
 class _Described(Controller):
-    """Stands in Newton's builder for an actuator of ours, with its config as the one argument."""
+    """Placeholder in Newton's builder for an actuator, with its config as the only argument."""
 
     @classmethod
     def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:

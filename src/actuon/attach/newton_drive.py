@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`DriveActuon`: a chain as a drive of Newton, for everything that runs ``newton.actuators.Actuator``."""
+"""`DriveActuon`: a motor as a drive of ``newton.actuators.Actuator``."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ except ImportError as error:
 _FRICTION = ("dry_friction", "viscous_friction")
 _FEEDFORWARD = "joint_act"
 _INDICES = ("pos", "vel", "target_pos", "target_vel")
-"""Names of the indices that `DriveBase.compute` gets, in its order."""
+"""Names of the indices of `DriveBase.compute`, in its order."""
 _ARGUMENTS = ("config", "joint", "controller", "allow_unsafe_torch_checkpoints")
 
 
 class DriveActuon(DriveBase):
-    """A chain as a drive of ``newton.actuators.Actuator``.
+    """A motor as a drive of ``newton.actuators.Actuator``.
 
-    Pass it as ``drive=``, or to a builder: ``builder.add_actuator(DriveActuon, index=dof, config=...)``, which puts
-    joints whose chains have the same stages into one actuator, whatever their values. Parameters of the controller are
-    attributes, as those of Newton's drives: ``drive.kp``. Those of other stages are in `actuator`.
+    Pass it as ``drive=``, or to a builder: ``builder.add_actuator(DriveActuon, index=dof, config=...)``. A builder puts
+    joints with the same stages into one actuator. Parameters of the controller are attributes, as in Newton's drives:
+    ``drive.kp``. Those of other stages are in `actuator`.
 
     Args:
         config: An `ActuatorConfig`; a list of stages; the name of a motor in the catalogue, or its data sheet; or, with
             ``joint``, a file or a mapping of joints to configs. As for `Motors`.
         joint: Name of the joint in the file.
-        controller: Controller in front of a motor from the catalogue or a data sheet. Default: as for `Motors`.
+        controller: Controller of a motor from the catalogue or a data sheet. Default: as for `Motors`.
         allow_unsafe_torch_checkpoints: Let a file name ``.pt`` and ``.pt2`` networks, which can run code when loaded.
-        values: Parameters of stages as arrays, where Newton's builder has put several joints together.
+        values: Parameters of stages as arrays, from Newton's builder for several joints.
 
     Raises:
         RobotFileError: The source is neither a file nor a motor, or has no actuator for the joint.
@@ -102,21 +102,21 @@ class DriveActuon(DriveBase):
             self._stages = [built(part) for part in opened.frozen_stages()]
             self._control_every = opened.control_every
         self.custom_inputs: tuple[str, ...] = ()
-        """Names of arrays of the simulation's control that stages read besides targets and feedforward."""
+        """Names of further arrays of the simulation's control that stages read."""
         self._actuator: Actuator | None = None
         self._after: ActuatorState | None = None
-        """State after the last step, which `update_state` hands over."""
+        """State after the last step, for `update_state`."""
         self._needed_by: dict[str, str | None] = {}
-        """The stage that cannot do without a custom input, by its name; None where all can."""
+        """Stage that needs a custom input, by the name of the input; None if it is optional."""
         self._friction: dict[str, wp.array] = {}
-        """Friction that the simulator should hold, by signal."""
+        """Friction for the simulator, by signal."""
         self._law: ForceLaw | None = None
         self._route: Route | None = None
         self._has_stepped = False
 
     @classmethod
     def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the numbers of a chain by name, for Newton's builder to make arrays of, and all that joints share."""
+        """Return the numbers of a chain by name, for arrays of Newton's builder, and all that joints share."""
         _check_names(name for name in args if name not in _ARGUMENTS)
         if "config" not in args:
             raise StructureError("DriveActuon: got no config; must be an ActuatorConfig, a motor's name, or a file")
@@ -125,7 +125,7 @@ class DriveActuon(DriveBase):
 
     @property
     def actuator(self) -> Actuator:
-        """The actuator that runs the chain, and has its stages: ``drive.actuator.clamping[0].max_effort``."""
+        """The actuator of the chain, with its stages: ``drive.actuator.clamping[0].max_effort``."""
         if self._actuator is None:
             raise StructureError("DriveActuon: is in no actuator yet; pass it to newton.actuators.Actuator(drive=...)")
         return self._actuator
@@ -152,13 +152,12 @@ class DriveActuon(DriveBase):
 
     @property
     def armature(self) -> np.ndarray:
-        """Inertia of the rotors at the joints, to be set in the simulator [kg·m² or kg], shape (N,)."""
+        """Rotor inertia at the joints, to set in the simulator [kg·m² or kg], shape (N,)."""
         return at_joints(self.actuator).inertia
 
     @property
     def friction(self) -> JointFriction:
-        """Friction of the joints at the last step, to be set in the simulator, shape (N,); zero where the chain applies
-        it."""
+        """Friction of the joints at the last step, to set in the simulator, shape (N,); 0 if the chain applies it."""
         n = self.actuator.num_actuators
         if self._friction and not self._has_stepped:
             self._step_at_rest()
@@ -200,7 +199,7 @@ class DriveActuon(DriveBase):
         report_simulator_side("drive", dofs if self.armature.any() else "", dofs if offered else "", remedy)
 
     def is_stateful(self) -> bool:
-        """Return whether the chain remembers anything between two steps."""
+        """Return whether the chain has memory."""
         return self.actuator.is_stateful()
 
     def is_graphable(self) -> bool:
@@ -208,7 +207,7 @@ class DriveActuon(DriveBase):
         return self.actuator.is_graphable()
 
     def state(self, num_actuators: int, device: wp.Device) -> DriveActuon.State | None:
-        """Return a new initial state, or None where the chain is stateless."""
+        """Return a new initial state, or None if the chain has no memory."""
         chain = self.actuator.state()
         return None if chain is None else DriveActuon.State(chain)
 
@@ -235,22 +234,22 @@ class DriveActuon(DriveBase):
         self._step(signals, (pos_indices, vel_indices, target_pos_indices, target_vel_indices), forces, state, dt)
 
     def update_state(self, current_state: DriveActuon.State, next_state: DriveActuon.State) -> None:
-        """Write what the chain remembers after the step."""
+        """Write the memory of the chain after the step."""
         assert self._after is not None
         next_state.chain.assign(self._after)
 
     def bind_params(self) -> wp.array:
-        """Return what `evaluate_force` reads, shape (N, 9).
+        """Return the parameters of `evaluate_force`, shape (N, 9).
 
         Raises:
-            StructureError: The chain has no slopes, which Newton's implicit mode needs.
+            StructureError: The effort of the chain has no derivatives, which Newton's implicit mode needs.
         """
         if self._law is None:
             why_not = self.actuator.slope_obstacle()
             if why_not:
-                raise StructureError(f"DriveActuon: Newton's implicit mode needs slopes of the effort, but {why_not}")
+                raise StructureError(f"DriveActuon: the implicit mode needs derivatives of the effort, but {why_not}")
             self._law = ForceLaw(self.actuator)
-        # Newton tells prepare_implicit() custom inputs, but no feedforward.
+        # Newton passes custom inputs to prepare_implicit(), but no feedforward.
         self.custom_inputs = tuple(dict.fromkeys((*self.actuator.custom_inputs, _FEEDFORWARD)))
         return self._law.params
 
@@ -271,7 +270,7 @@ class DriveActuon(DriveBase):
         *,
         custom_inputs: Mapping[str, wp.array] | None = None,
     ) -> None:
-        """Step the chain, and write its law near the end of the step."""
+        """Step the chain, and write its force law near the end of the step."""
         assert self._law is not None
         if target_vel_indices is not vel_indices:
             raise StructureError(
@@ -287,7 +286,7 @@ class DriveActuon(DriveBase):
         self._law.update(signals, route, None if drive_state is None else drive_state.chain, inv_mass, dt)
 
     def _signals(self, *given: Any) -> tuple[wp.array | None, ...]:
-        """Return the arrays that the chain reads: positions, velocities, targets, feedforward, custom inputs."""
+        """Return the input arrays of the chain: positions, velocities, targets, feedforward, custom inputs."""
         *arrays, custom = given
         if not self._needed_by:
             return tuple(arrays)
@@ -301,7 +300,7 @@ class DriveActuon(DriveBase):
         state: DriveActuon.State | None,
         dt: float | None,
     ) -> Route:
-        """Step the chain from ``state`` to the state that `update_state` hands over."""
+        """Step the chain from ``state`` to the state for `update_state`."""
         actuator = self.actuator
         if effort.requires_grad or recording_tape() is not None:
             raise StructureError(
@@ -322,7 +321,7 @@ class DriveActuon(DriveBase):
         return route
 
     def _wired(self, indices: tuple[wp.array, ...]) -> Route:
-        """Return the way to step the chain through the indices of Newton's actuator."""
+        """Return the route of the chain through the indices of Newton's actuator."""
         layouts = {name: _layout(array) for name, array in zip(_INDICES, indices, strict=True)}
         if self._route is not None:
             self._after = self.actuator.state()
@@ -334,7 +333,7 @@ class DriveActuon(DriveBase):
 
 @dataclass(frozen=True)
 class _Structure:
-    """Stages that joints in one actuator share, with those of their parameters that are not numbers per DOF."""
+    """Stages that joints of an actuator share, with their shared parameters."""
 
     control_every: int
     parts: tuple[tuple[type[Component], tuple[tuple[str, Hashable], ...]], ...]
@@ -370,7 +369,7 @@ class _Structure:
 def _opened(
     config: Any, joint: str | None = None, controller: Part | None = None, allow_unsafe_torch_checkpoints: bool = False
 ) -> ActuatorConfig:
-    """Return the chain that the arguments of a drive describe."""
+    """Return the chain for the arguments of a drive."""
     if isinstance(config, (list, tuple)):
         config = ActuatorConfig(stages=config)
     if joint is not None and not isinstance(joint, str):
@@ -380,7 +379,7 @@ def _opened(
     (opened,) = open_configs(config, [joint or ""], controller, allow_unsafe_torch_checkpoints)
     if opened.effort_mode == IMPLICIT:
         raise StructureError(
-            f"config: got effort_mode '{IMPLICIT}', but a drive hands over no slopes by itself; use '{EXPLICIT}', and "
+            f"config: got effort_mode '{IMPLICIT}', but a drive passes no derivatives; use '{EXPLICIT}', and "
             "set_effort_mode_implicit() of Newton's actuator"
         )
     return opened
@@ -392,7 +391,7 @@ def _check_names(names: Iterable[str]) -> None:
 
 
 def _layout(indices: wp.array) -> IndexLayout:
-    """Return how an array is accessed. While a CUDA graph is captured, nothing can be read from the device."""
+    """Return the access of an array. While a CUDA graph is captured, nothing can be read from the device."""
     if indices.device.is_cuda and indices.device.is_capturing:
         return IndexLayout(indices, is_contiguous=False, first=0, largest=-1, repeats=False)
     return IndexLayout.of(indices)

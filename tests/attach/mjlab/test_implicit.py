@@ -243,7 +243,7 @@ def test_defaults_of_an_asset_do_not_reach_motors_and_slopes():
         (
             ours(staged(PD)),
             actuon.StructureError,
-            "'FR_hip_joint': .* needs slopes .* ClampingNothing brings its own kernels",
+            "'FR_hip_joint': .* needs derivatives .* ClampingNothing brings its own kernels",
         ),
     ],
 )
