@@ -38,10 +38,10 @@ _NAMES = (
 
 
 class Recorder:
-    """Records, at each step of physics, what the actuators saw and what they gave, until it is closed.
+    """Recording of robots and their actuators at each step of physics, until it is closed.
 
     Args:
-        actuators: Whose robots to record, `ArticulationActuators` or `lab.ActuatorGroups`.
+        actuators: `ArticulationActuators` or `lab.ActuatorGroups` to record.
 
     Examples:
         >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
@@ -70,14 +70,14 @@ class Recorder:
         )
 
     def go_on_with(self, actuators: Attachment) -> None:
-        """Go on with other actuators on the same robots. Signals that only some of them have are NaN elsewhere."""
+        """Continue with other actuators on the same robots. Signals that some of them lack are NaN there."""
         if actuators.articulation.simulation is not self.actuators.articulation.simulation:
             raise StructureError("the actuators are on robots of another simulation; make another Recorder")
         self.close()
         self._listen_to(actuators)
 
     def _before(self, dt: float) -> None:
-        """Keep what the actuators see. Targets are taken afterwards: others may still set them."""
+        """Record the inputs of actuators. Targets are recorded after the step, since callbacks may still set them."""
         if self.actuators.is_closed:
             self.close()  # a simulation that calls nobody at each step takes many in one go
             return
@@ -115,16 +115,15 @@ class Recorder:
 
     @property
     def data(self) -> dict[str, np.ndarray]:
-        """``time`` [s] of shape (T,); positions, velocities, their targets, computed and applied efforts, whether a
-        limit clipped it and which, the powers and the signals of `Telemetry` by their names, each of shape (T, N, D).
-        Electrical power is there where a chain says voltage and current."""
+        """Series by name: ``time`` [s] of shape (T,); positions, velocities, their targets, and fields and signals of
+        `Telemetry`, each of shape (T, N, D). Electrical power is included if a chain has voltage and current."""
         return {name: np.array(values) for name, values in self._series.items()}
 
     def save(self, path: PathLike) -> None:
-        """Write everything so far to an ``.npz`` or a ``.csv`` file.
+        """Write the recording to an ``.npz`` or a ``.csv`` file.
 
-        The first also holds ``dof_names``, ``dof_units``, rad or m, and ``paths``. The second has a row per time and
-        columns such as ``position/knee``, or ``position/3/knee`` for the fourth of several robots.
+        An ``.npz`` also has ``dof_names``, ``dof_units`` (rad or m) and ``paths``. A ``.csv`` has a row for each time
+        and columns such as ``position/knee``, or ``position/3/knee`` for the fourth of several robots.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
@@ -168,7 +167,7 @@ class Recorder:
                 writer.writerow([value if isinstance(value, str) else f"{value:.9g}" for value in row])
 
     def close(self) -> None:
-        """Stop recording. What is there stays."""
+        """Stop recording. `data` stays."""
         for subscription in self._subscriptions:
             subscription.cancel()
 

@@ -20,7 +20,7 @@ TRIPPED = "tripped"
 _log = logging.getLogger("actuon.actuators")
 
 ENGINE = "engine"
-"""Name in ``limited_by`` of a limit that the engine has for the joint."""
+"""Name in ``limited_by`` of a joint limit in the engine."""
 
 UNITS = {
     "velocity": "rad/s or m/s",
@@ -45,12 +45,12 @@ UNITS = {
     "spring_load": "N·m or N",
     "gap_offset": "rad or m",
 }
-"""Units of telemetry and recordings, by name. Signals of other names have the unit that their stage documents."""
+"""Units of telemetry and recordings, by name. For other signals, see their stage."""
 
 
 @dataclass(frozen=True, repr=False)
 class Telemetry:
-    """Last step of actuators, each array of shape (N, D); zero on DOFs without an actuator.
+    """Telemetry of the last step of actuators, in arrays of shape (N, D); zero on DOFs without an actuator.
 
     Examples:
         >>> motors = actuon.Motors(actuon.assets.arm_yaml, ["joint1", "joint2"])
@@ -62,16 +62,16 @@ class Telemetry:
 
     dof_names: list[str]
     velocity: np.ndarray
-    """Joint velocity when the actuators were stepped [rad/s or m/s]."""
+    """Joint velocity at the actuator step [rad/s or m/s]."""
     computed_effort: np.ndarray
-    """Requested effort: that of the controllers, before limits [N·m or N]."""
+    """Requested effort of the controllers, before limits [N·m or N]."""
     applied_effort: np.ndarray
-    """Applied effort: that which joints get in the engine, after limits [N·m or N]."""
+    """Applied effort at the joints, after limits [N·m or N]."""
     clipped: np.ndarray
     """Whether a limit reduced the effort."""
     limited_by: np.ndarray
-    """Last stage that reduced it, by the name of its class, such as ``"ClampingDCMotor"``, or ``"engine"`` for a limit
-    of the joint in the robot's model; empty if none did."""
+    """Class of the last stage that reduced the effort, such as ``"ClampingDCMotor"``, or ``"engine"`` for a limit of
+    the joint in the robot's model; empty if none did."""
     signals: Mapping[str, np.ndarray]
     """Signals of stages, such as a motor's current, by name; NaN on DOFs without it, and before the first step."""
 
@@ -87,16 +87,16 @@ class Telemetry:
 
     @property
     def electrical_power(self) -> np.ndarray:
-        """Power that the motors draw [W]: voltage times current; below zero if a motor feeds back. NaN on DOFs whose
-        chain offers neither."""
+        """Electrical power of the motors [W]: voltage times current; below zero if a motor feeds back. NaN on DOFs
+        without these signals."""
         unknown = np.full_like(self.applied_effort, np.nan)
         return self.signals.get("voltage", unknown) * self.signals.get("current", unknown)
 
     def table(self, robot: int = 0) -> str:
-        """Return a row per joint of a robot, a column per quantity with its unit, as text.
+        """Return a table as text, with a row for each joint of a robot, and a column with unit for each quantity.
 
         Args:
-            robot: Its row, as in the arrays.
+            robot: Row of the robot in the arrays.
         """
         shown = {"velocity": self.velocity, "computed_effort": self.computed_effort}
         shown |= {"applied_effort": self.applied_effort, "mechanical_power": self.mechanical_power}
@@ -120,14 +120,14 @@ def make_telemetry(
     applied: np.ndarray,
     bounds: tuple[np.ndarray, np.ndarray] | None,
 ) -> Telemetry:
-    """Make telemetry from the arrays that actuators wrote.
+    """Return telemetry from the arrays of actuators.
 
     Args:
         chains: The actuators.
-        velocity: Joint velocities that they saw [rad/s or m/s], shape (N, D).
+        velocity: Joint velocities at the actuator step [rad/s or m/s], shape (N, D).
         computed: Requested efforts [N·m or N], shape (N, D).
         applied: Applied efforts [N·m or N], shape (N, D).
-        bounds: Lowest and highest effort that the engine allows, each of shape (N, D). None: any.
+        bounds: Lowest and highest effort of the engine, each of shape (N, D). None: no limit.
     """
     signals = {name: array.numpy().copy() for name, array in chains.signals.items() if name not in TANGENT}
     with np.errstate(invalid="ignore"):  # infinity less infinity, which is told elsewhere
@@ -163,12 +163,12 @@ def trip_log(chains: ChainSet, robots: Sequence[str] | None) -> TripLog | None:
 
 
 class TripLog:
-    """Reports each motor that trips, once: its joint and robot, the time, and its temperature.
+    """Log of motors that trip: each is reported once, with joint, robot, time and temperature.
 
     Args:
         joint_names: Names of the joints, in order.
         robots: Name of each robot. None if there is only one.
-        tripped: Which motors have, above zero, shape (N, D).
+        tripped: Above zero for motors that have tripped, shape (N, D).
         temperature: Temperatures of the windings [°C], shape (N, D).
     """
 
@@ -182,7 +182,7 @@ class TripLog:
         self._step_temperature = np.zeros(tripped.shape, np.float32)
 
     def for_program(self) -> Trips:
-        """Return what compiled code fills in at each step, for `report`."""
+        """Return the arrays that compiled code fills at each step, for `report`."""
         temperature = None if self._temperature is None else self._temperature.numpy()
         return Trips(self._tripped.numpy(), temperature, self._said, self._step, self._step_temperature)
 
@@ -194,17 +194,17 @@ class TripLog:
         """
         flags = self._tripped.numpy() > 0.0
         new = flags & (self._said == 0)
-        self._said[...] = flags  # one that was reset is said again
+        self._said[...] = flags  # one that was reset is reported again
         if np.count_nonzero(new):
             self._say(new, time, None if self._temperature is None else self._temperature.numpy())
 
     def forget(self) -> None:
-        """Say nothing of motors that have tripped by now."""
+        """Do not report motors that have tripped until now."""
         self._said[...] = self._tripped.numpy() > 0.0
         self._step[...] = -1
 
     def report(self, begin: float, dt: float) -> None:
-        """Say what is new since a run of steps of ``dt`` [s] began, at ``begin`` [s]."""
+        """Report motors that tripped in a run of steps of ``dt`` [s] that began at ``begin`` [s]."""
         if self._step.max() < 0:
             return
         temperatures = None if self._temperature is None else self._step_temperature

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configs of actuator groups, with the names that Isaac Lab users know."""
+"""Configs of actuator groups, with the names of Isaac Lab."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Value = float | dict[str, float] | None
 
 @dataclass
 class ActuatorBaseCfg:
-    """Fields of all groups. ``cfg.class_type(cfg, joint_names, joint_ids, num_envs, device, ...)`` builds the model."""
+    """Config of all groups. ``cfg.class_type(cfg, joint_names, joint_ids, num_envs, device, ...)`` builds the model."""
 
     joint_names_expr: Sequence[str] = field(default_factory=list)
     """Regexes that match the names of the group's joints whole."""
@@ -32,46 +32,51 @@ class ActuatorBaseCfg:
     damping: Value = None
     """Velocity gain [N·m·s/rad]."""
     armature: Value = None
-    """Inertia of the rotor as seen at the joint, ``gear_ratio²·J`` [kg·m²]."""
+    """Rotor inertia at the joint, ``gear_ratio²·J`` [kg·m²]."""
     friction: Value = None
     """Dry friction of the joint at rest [N·m]."""
     dynamic_friction: Value = None
     """Dry friction of the moving joint [N·m]."""
     viscous_friction: Value = None
-    """Friction that grows with speed [N·m·s/rad]."""
+    """Viscous friction [N·m·s/rad]."""
     effort_limit: Value = None
-    """Largest effort of the model [N·m]. For an implicit one, which has none, the same as ``effort_limit_sim``."""
+    """Largest effort of the model [N·m]. For an implicit model, an alias of ``effort_limit_sim``."""
     actuator_effort_limit: Value = None
-    """``effort_limit`` of an explicit model, as Isaac Lab 3 calls it."""
+    """Name of ``effort_limit`` in Isaac Lab 3, for explicit models."""
     effort_limit_sim: Value = None
-    """Largest effort that the engine allows [N·m]."""
+    """Largest effort in the engine [N·m]."""
     joint_effort_limit: Value = None
-    """``effort_limit_sim``, as Isaac Lab 3 calls it."""
+    """Name of ``effort_limit_sim`` in Isaac Lab 3."""
     velocity_limit: Value = None
     """Largest speed of the model [rad/s]."""
     actuator_velocity_limit: Value = None
-    """``velocity_limit``, as Isaac Lab 3 calls it."""
+    """Name of ``velocity_limit`` in Isaac Lab 3."""
     velocity_limit_sim: Value = None
-    """Largest speed that the engine allows [rad/s]."""
+    """Largest speed in the engine [rad/s]."""
     joint_velocity_limit: Value = None
-    """``velocity_limit_sim``, as Isaac Lab 3 calls it."""
+    """Name of ``velocity_limit_sim`` in Isaac Lab 3."""
     seed: int | None = None
-    """Of lags and randomisation; each robot of a simulation draws numbers of its own from it. None: different each
-    time."""
+    """Seed of delays and randomisation. Robots of a simulation draw different numbers. None: different each time."""
     effort_mode: str = EXPLICIT
-    """How efforts of the model reach the engine: ``"explicit"``, ``"implicit"`` or ``"auto"``. Not for
-    `ImplicitActuatorCfg`, the engine's own drive, which gets no efforts."""
+    """Form of the efforts: ``"explicit"``, ``"implicit"`` or ``"auto"``. Not for `ImplicitActuatorCfg`, the engine's
+    own drive."""
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed.
+
+        Examples:
+            >>> cfg = actuon.lab.IdealPDActuatorCfg([".*"], stiffness=40.0, damping=1.0)
+            >>> cfg.replace(stiffness=60.0).stiffness
+            60.0
+        """
         return dataclasses.replace(self, **changes)
 
     def copy(self) -> Self:
-        """A copy that shares nothing with this one."""
+        """Return a deep copy."""
         return copy.deepcopy(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name."""
+        """Return the fields by name."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
@@ -97,8 +102,8 @@ class IdealPDActuatorCfg(ActuatorBaseCfg):
 
     class_type: type = models.IdealPDActuator
     gear_ratio: float = 1.0
-    """Turns of the motor per turn of the joint. Limits in the config are then the motor's: at the joint, efforts are
-    ``gear_ratio`` times as large, and the speed is as many times lower."""
+    """Gear ratio: turns of the motor per turn of the joint. Limits in the config are those of the motor; at the joint,
+    efforts are multiplied by ``gear_ratio`` and speeds divided by it."""
 
     def __post_init__(self) -> None:
         is_number = isinstance(self.gear_ratio, (int, float, np.number)) and not isinstance(self.gear_ratio, bool)
@@ -137,11 +142,11 @@ class DelayedPDActuatorCfg(IdealPDActuatorCfg):
 
     class_type: type = models.DelayedPDActuator
     min_delay: int = 0
-    """Shortest lag [physics steps]."""
+    """Shortest delay [physics steps]."""
     max_delay: int = 0
-    """Longest lag [physics steps]. Each environment draws one at each reset."""
+    """Longest delay [physics steps]. Each environment draws its delay at each reset."""
     saturation_effort: Value = None
-    """Stall effort [N·m]: with it, efforts go through the envelope of a DC motor."""
+    """Stall effort [N·m]. If given, the envelope of a DC motor limits efforts."""
 
 
 @dataclass
@@ -175,7 +180,7 @@ class ActuatorNetMLPCfg(DCMotorCfg):
     network_file: str = ""
     """A ``.pt``, ``.pt2``, ``.onnx`` or ``.safetensors`` file."""
     pos_scale: float | None = None
-    """Factor on the position error. None: as the file says, or 1."""
+    """Factor on the position error. None: that of the file, or 1."""
     vel_scale: float | None = None
     """Factor on the velocity."""
     torque_scale: float | None = None
@@ -183,7 +188,7 @@ class ActuatorNetMLPCfg(DCMotorCfg):
     input_order: str | None = None
     """``"pos_vel"`` or ``"vel_pos"``."""
     input_idx: Sequence[int] | None = None
-    """Steps of the past that the network sees, 0 = now."""
+    """Past steps in the network's input; 0 is the present one."""
 
 
 @dataclass

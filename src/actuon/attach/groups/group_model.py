@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ActuatorBase`: resolved parameters of a group as tensors, and one actuator underneath."""
+"""`ActuatorBase`: model of a group, with its parameters as tensors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .cfg import ActuatorBaseCfg
 
 NO_LIMIT_SIM = 1.0e9
-"""Effort limit of the engine for an explicit model, so that it does not clip again [N·m]."""
+"""Effort limit of the engine for an explicit model [N·m], so that the engine does not clip."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class ArticulationActions:
 
 @dataclass(frozen=True)
 class _OnRobot:
-    """Arrays that a model on robots shows. See `ActuatorBase.attach`."""
+    """Efforts of a model on robots. See `ActuatorBase.attach`."""
 
     computed: wp.array
     applied: wp.array
@@ -74,18 +74,18 @@ class _OnRobot:
 
 
 class ActuatorBase:
-    """A group of joints and its model. Made by ``cfg.class_type(cfg, ...)``.
+    """Model of a group of joints, built by ``cfg.class_type(cfg, ...)``.
 
-    Every parameter is a tensor of shape (environments, joints), PyTorch where that is loaded and NumPy otherwise, that
-    shares its memory with what the kernel reads: writing into it takes effect at the next `compute`.
+    Every parameter is a tensor of shape (environments, joints), of PyTorch if that is loaded, otherwise of NumPy. It
+    shares memory with the kernel: values that you write into it act at the next `compute`.
 
     Args:
         cfg: The config.
         joint_names: Names of the joints, in the order of the columns.
         joint_ids: Their indices in the articulation, or ``slice(None)``.
         num_envs: Number of environments.
-        device: Where to run.
-        stiffness: Value of the asset, a number or of shape (environments, joints); so are the following.
+        device: Device of the model.
+        stiffness: Value of the asset, a number or of shape (environments, joints), like all following ones.
         damping: Value of the asset.
         armature: Value of the asset.
         friction: Value of the asset.
@@ -100,25 +100,25 @@ class ActuatorBase:
     damping: Tensor
     """Velocity gain [N·m·s/rad]."""
     armature: Tensor
-    """Inertia of the rotor as seen at the joint [kg·m²]."""
+    """Rotor inertia at the joint [kg·m²]."""
     friction: Tensor
-    """Dry friction before the joint moves [N·m]."""
+    """Dry friction of the joint at rest [N·m]."""
     dynamic_friction: Tensor
-    """Dry friction while it moves [N·m]."""
+    """Dry friction of the moving joint [N·m]."""
     viscous_friction: Tensor
-    """Friction that grows with speed [N·m·s/rad]."""
+    """Viscous friction [N·m·s/rad]."""
     effort_limit: Tensor
     """Largest effort of the model [N·m]."""
     effort_limit_sim: Tensor
-    """Largest effort that the engine allows [N·m]."""
+    """Largest effort in the engine [N·m]."""
     velocity_limit: Tensor
     """Largest speed of the model [rad/s]."""
     velocity_limit_sim: Tensor
-    """Largest speed that the engine allows [rad/s]."""
+    """Largest speed in the engine [rad/s]."""
     is_implicit_model: ClassVar[bool] = False
     _motor_side: ClassVar[tuple[str, ...]] = ("effort_limit", "saturation_effort")
     _extra: ClassVar[tuple[str, ...]] = ()
-    """Parameters beyond those that all models have."""
+    """Further parameters of a subclass."""
 
     def __init__(
         self,
@@ -137,14 +137,14 @@ class ActuatorBase:
         velocity_limit: ArrayLike = float("inf"),
     ):
         self.cfg: Any = copy.copy(cfg)
-        """A copy of the config. The one that was given is never changed."""
+        """Copy of the config, with its limits filled in."""
         self.joint_names = list(joint_names)
         """Names of the joints, in the order of the columns."""
         self.joint_indices = joint_ids
         """Their indices in the articulation."""
         self.num_envs = int(num_envs)
         self.shape = (self.num_envs, len(self.joint_names))
-        """(environments, joints)."""
+        """Shape of parameters, (environments, joints)."""
         try:
             self.device = wp.get_device(warp_device(device))
         except (ValueError, RuntimeError) as error:
@@ -170,7 +170,7 @@ class ActuatorBase:
         }
         self._assets = {name: asset_values(f"{self._where}: {name}", v, self.shape) for name, v in assets.items()}
         self.asset_places: dict[str, list[str]] = {}
-        """Where in the asset values stand, by parameter and for each joint, for the table."""
+        """Places of values in the asset, by parameter and for each joint, for the table."""
         take_newer_names(self._where, self.cfg, self.joint_names)
         self.parameters = GroupParameters(
             self._where, self.joint_names, self.num_envs, self._resolve(), getattr(cfg, "seed", None), self.device
@@ -181,14 +181,14 @@ class ActuatorBase:
         self._efforts: tuple[Tensor, Tensor] | None = None
         self._on_robot: _OnRobot | None = None
         self.stages = tuple(self.make_stages())
-        """The components of its chain, in order; from the first step on, or on robots, those that run."""
+        """Components of the chain, in order; after the first step, or on robots, the running ones."""
 
     @property
     def _where(self) -> str:
         return type(self).__name__
 
     def _united(self) -> list[str]:
-        """Return limits of the model that are the engine's by another name."""
+        """Return limits of the model that are those of the engine."""
         return []
 
     @property
@@ -221,7 +221,7 @@ class ActuatorBase:
 
     @property
     def applied_effort(self) -> Tensor:
-        """That effort after the limits of the model [N·m]."""
+        """Effort of the last step on a robot, or of the last `compute`, after the limits of the model [N·m]."""
         return self._last_efforts()[1]
 
     def _last_efforts(self) -> tuple[Tensor, Tensor]:
@@ -236,22 +236,22 @@ class ActuatorBase:
     def attach(
         self, on_change: Callable[[str], None], computed: wp.array, applied: wp.array, columns: np.ndarray
     ) -> None:
-        """Take over places on robots.
+        """Attach the model to robots.
 
         Args:
             on_change: Called when a parameter was drawn, to update the engine.
-            computed: Where efforts before limits are written at each step [N·m], shape (environments, D).
-            applied: Where efforts are written [N·m], shape (environments, D).
+            computed: Requested efforts of each step [N·m], shape (environments, D).
+            applied: Applied efforts of each step [N·m], shape (environments, D).
             columns: The joints among the D, shape (joints,).
         """
         self.parameters.on_change, self._on_robot = on_change, _OnRobot(computed, applied, columns)
 
     def efforts_changed(self) -> None:
-        """Show the efforts of a step that was made on robots."""
+        """Update efforts after a step on robots."""
         self._efforts = None
 
     def detach(self) -> None:
-        """Leave the robots. The last efforts stay."""
+        """Detach the model from robots. The last efforts stay."""
         self._last_efforts()
         self.parameters.on_change = self._on_robot = None
 
@@ -300,14 +300,13 @@ class ActuatorBase:
         return step
 
     def make_stages(self) -> list[Component]:
-        """Make the components of the chain, in order. A subclass may add some; they run on robots and in `compute`."""
+        """Return the components of the chain, in order. Those of a subclass run on robots and in `compute`."""
         delay = self._delay()
         return [*([] if delay is None else [delay]), self._controller(), *self._clamping()]
 
     def config(self) -> ActuatorConfig:
-        """Return the chain, whose components have a value for each environment and joint, and how efforts reach the
-        engine. Arrays of values are those of the parameters: what is written into a tensor of the group acts on whoever
-        runs the chain."""
+        """Return the config of the chain. Its components have a value for each environment and joint, in the memory of
+        the group's tensors."""
         return ActuatorConfig(stages=self.stages, effort_mode=getattr(self.cfg, "effort_mode", EXPLICIT))
 
     def _controller(self) -> Controller:
@@ -320,7 +319,7 @@ class ActuatorBase:
         return [ClampingMaxEffort(self.parameters.arrays["effort_limit"])]
 
     def compute(self, control_action: ArticulationActions, joint_pos: Array, joint_vel: Array) -> ArticulationActions:
-        """Turn commands into efforts.
+        """Compute efforts from commands.
 
         Args:
             control_action: Targets [rad, rad/s] and feedforward [N·m]; None means zero.
@@ -328,10 +327,17 @@ class ActuatorBase:
             joint_vel: Velocities [rad/s], shape (environments, joints).
 
         Returns:
-            ``control_action`` itself, with the efforts; positions and velocities are None.
+            ``control_action`` with the efforts; its positions and velocities are None.
 
         Raises:
-            ArrayError: A PyTorch tensor requires grad, which the efforts would not have.
+            ArrayError: A PyTorch tensor requires grad; efforts have no gradient.
+
+        Examples:
+            >>> cfg = actuon.lab.IdealPDActuatorCfg([".*"], stiffness=40.0, damping=1.0, effort_limit=15.0)
+            >>> arm = cfg.class_type(cfg, ["hip", "knee"], slice(None), num_envs=1, device="cpu")
+            >>> command = actuon.lab.ArticulationActions(joint_positions=np.array([[0.1, 0.5]]))
+            >>> arm.compute(command, np.zeros((1, 2)), np.zeros((1, 2))).joint_efforts
+            array([[ 4., 15.]])
         """
         self._step(control_action, joint_pos, joint_vel)
         control_action.joint_efforts = like(self.applied_effort, joint_pos)
@@ -344,7 +350,7 @@ class ActuatorBase:
         self._efforts = self._on_tensors.run(joint_pos, joint_vel, *targets)
 
     def reset(self, env_ids: IdsLike = None) -> None:
-        """Let environments forget the past. None, or ``slice(None)``, means all."""
+        """Clear the memory of environments. None, or ``slice(None)``, means all."""
         ids = self.parameters.ids(env_ids)
         if ids.size and "_on_tensors" in vars(self):
             self._on_tensors.reset(ids)
@@ -364,44 +370,51 @@ class ActuatorBase:
         from_fit: PathLike | None = None,
         joints: Mapping[str, str] | None = None,
     ) -> DrawnMotors | None:
-        """Draw a parameter anew, for each environment; or, with ``from_fit``, all that were fitted, together.
+        """Draw a parameter for each environment; or, with ``from_fit``, all fitted parameters together.
 
         Args:
-            name: Any parameter, such as ``"stiffness"``.
-            distribution: `Uniform`, `LogUniform` or `Normal`, with what it does.
+            name: Name of a parameter, such as ``"stiffness"``.
+            distribution: `Uniform`, `LogUniform` or `Normal`.
             env_ids: Which environments. Default: all.
-            relative_to: ``"baseline"``, the value that the group was made with, or ``"current"``.
-            seed: Of this draw alone. Default: the group's own stream, which starts from ``cfg.seed``.
-            from_fit: In place of a name and a distribution, a ``fleet.yaml`` or the ``actuon.yaml`` of a fit: each
-                joint gets a motor that is drawn around one of the fitted ones.
-            joints: With ``from_fit``, regexes of joints that get motors, and the joint of the file that each is drawn
-                from. Default: all, by their own names.
+            relative_to: ``"baseline"``, the built value, or ``"current"``.
+            seed: Seed of this draw. Default: the group's generator, with the seed of the config.
+            from_fit: A ``fleet.yaml`` or the ``actuon.yaml`` of a fit, instead of a name and a distribution. Each joint
+                gets a motor that is drawn around one of the fitted ones.
+            joints: With ``from_fit``, regexes of joints, and the joint of the file that each is drawn from. Default:
+                all, by their names.
 
         Returns:
-            With ``from_fit``, what was drawn; else None.
+            With ``from_fit``, which motor each joint was drawn around; else None.
+
+        Examples:
+            >>> cfg = actuon.lab.IdealPDActuatorCfg([".*"], stiffness=40.0, damping=1.0, seed=0)
+            >>> arm = cfg.class_type(cfg, ["hip", "knee"], slice(None), num_envs=8, device="cpu")
+            >>> arm.randomize("stiffness", actuon.lab.Uniform(0.8, 1.2), env_ids=[0, 1])
+            >>> len(np.unique(arm.numbers("stiffness")))
+            5
         """
         return self.parameters.draw(name, distribution, env_ids, relative_to, seed, from_fit, joints)
 
     def drawn(self) -> dict[str, np.ndarray]:
-        """Return draws besides those of parameters, a row for each environment, and the position of the generator."""
+        """Return draws besides those of parameters, a row for each environment, and the state of the generator."""
         return {STREAM: stream_of(self.parameters.rng)}
 
     def check_drawn(self, where: str, drawn: Mapping[str, np.ndarray]) -> None:
-        """Refuse what `drawn` never gives.
+        """Raise an error for arrays that `drawn` cannot return.
 
         Args:
-            where: Beginning of the name of each array in an error.
+            where: Prefix of the name of each array in an error.
             drawn: Arrays of a file.
         """
         check_stream(f"{where}{STREAM}", drawn[STREAM])
 
     def redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
-        """Take over what `drawn` gave."""
+        """Load the result of `drawn`."""
         set_stream(self.parameters.rng, drawn[STREAM])
 
     @property
     def joint_property_resolution_table(self) -> dict[str, list[list[str | float | None]]]:
-        """Rows of each parameter, one per joint: name, index, the asset's value, the config's, the one used."""
+        """Rows of each parameter, one for each joint: name, index, value of the asset, of the config, used value."""
         return self.parameters.rows(self.joint_indices)
 
     def resolution_table(self) -> str:

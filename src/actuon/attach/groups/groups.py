@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ActuatorGroups`: groups of joints with a model each, on the robots of a simulation."""
+"""`ActuatorGroups`: actuator groups on the robots of a simulation."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ ENGINE_PROPERTY = {own: name for name, own in _PARAMETER_OF.items() if own in GR
 
 
 class ActuatorGroups(Attachment):
-    """Puts groups on robots: writes to the engine what is the engine's, and steps explicit models before physics.
+    """Actuator groups on robots, whose explicit models are stepped before physics.
 
-    An implicit group gives the engine its gains and limits. An explicit one disables the engine's drives, and gives it
-    efforts. Both give it armature and friction. What was written is read back.
+    An implicit group sets gains and limits of the engine's drives. An explicit group disables these drives and applies
+    efforts. Both set armature and friction. All written values are read back.
 
     Args:
         articulation: The robots.
-        groups: Configs by name. Joints are matched by their regexes, and keep the order of the articulation.
-        effort_mode: How the efforts of explicit groups, those that are not the engine's own drive, reach the engine:
-            ``"explicit"``, ``"implicit"`` or ``"auto"``. Default: what each config says.
+        groups: Configs by name. Their regexes select joints, which keep the order of the articulation.
+        effort_mode: Form of the efforts of explicit groups: ``"explicit"``, ``"implicit"`` or ``"auto"``. Default: that
+            of each config.
 
     Examples:
         >>> pd = actuon.lab.IdealPDActuatorCfg(["joint[1-4]"], stiffness=600.0, damping=50.0)
@@ -78,7 +78,7 @@ class ActuatorGroups(Attachment):
         if self.unassigned:
             _log.warning("joints in no group, which keep the engine's drive: %s", ", ".join(self.unassigned))
         self.groups = {name: _model_of(articulation, name, cfg, columns[name]) for name, cfg in groups.items()}
-        """The models, by the names of their groups."""
+        """Models by the names of their groups."""
         self._modes = {name: _mode_of(name, model, effort_mode) for name, model in self.groups.items()}
         given, auto = (
             _joined([columns[name] for name, own in self._modes.items() if own == mode]) for mode in (IMPLICIT, AUTO)
@@ -93,7 +93,7 @@ class ActuatorGroups(Attachment):
         super().__init__(articulation, build, given, auto)
 
     def step(self) -> None:
-        """Compute all groups, and give the engine the efforts. Each step of physics does so too."""
+        """Step all groups, and write the efforts to the engine. Each step of physics does so as well."""
         self._step_now(self.articulation.simulation.dt)
 
     def __getitem__(self, name: str) -> ActuatorBase:
@@ -102,7 +102,7 @@ class ActuatorGroups(Attachment):
         return self.groups[name]
 
     def resolution_table(self) -> str:
-        """Return text: for joints and parameters the asset's value, the config's, value used, unit, source."""
+        """Return a table of the parameters of each joint: value of the asset, of the config, used, unit, source."""
         parts = []
         for name, model in self.groups.items():
             mode = "" if self._modes[name] == EXPLICIT else f", effort_mode {self._modes[name]}"
@@ -115,7 +115,7 @@ class ActuatorGroups(Attachment):
 
 
 def _model_of(articulation: Articulation, name: str, cfg: ActuatorBaseCfg, columns: np.ndarray) -> ActuatorBase:
-    """Return the model of a group, with what the asset says of its joints."""
+    """Return the model of a group, with the asset's values."""
     simulation, at = articulation.simulation, articulation.at.of_dofs(columns)
     assets = {}
     for ours, theirs in ENGINE_PROPERTY.items():
@@ -126,7 +126,7 @@ def _model_of(articulation: Articulation, name: str, cfg: ActuatorBaseCfg, colum
     own: Any = copy.copy(cfg)
     first = int(robot_numbers(articulation)[0][0])
     if first and isinstance(cfg.seed, (int, np.integer)):
-        own.seed = (cfg.seed, first)  # which draws other numbers than for other robots of the simulation
+        own.seed = (cfg.seed, first)  # other numbers than for other robots of the simulation
     with located(f"group '{name}'"):
         model: ActuatorBase = cfg.class_type(own, names, columns, len(articulation), simulation.device, **assets)
     model.cfg.seed = cfg.seed
@@ -142,7 +142,7 @@ def _model_of(articulation: Articulation, name: str, cfg: ActuatorBaseCfg, colum
 
 
 def _mode_of(name: str, model: ActuatorBase, given: str | None) -> str:
-    """Return how the efforts of a group reach the engine; of an implicit one they are the engine's own."""
+    """Return the form of a group's efforts; those of an implicit group are the engine's own."""
     own = checked_effort_mode(model.cfg.effort_mode, f"group '{name}': effort_mode")
     if not model.is_implicit_model:
         mode = own if given is None else checked_effort_mode(given)
@@ -212,7 +212,7 @@ def _actuator_of(
 
 
 class HeldByEngine(HandOver):
-    """Gains and limits of the engine's own drives, armature and friction of groups; read back once written.
+    """Gains and limits of engine drives, armature and friction of groups, read back after they were written.
 
     Args:
         articulation: The robots.
@@ -274,7 +274,7 @@ class HeldByEngine(HandOver):
         model.attach(functools.partial(self._on_change, name), self._efforts.computed, self._efforts.given, columns)
 
     def _on_change(self, name: str, parameter: str) -> None:
-        """Hand over a parameter that was drawn."""
+        """Write a drawn parameter to the engine."""
         self._push(name, parameter)
         if parameter.startswith("effort_limit"):
             self._limits_changed[list(self._groups).index(name)] = True
@@ -307,10 +307,10 @@ class HeldByEngine(HandOver):
             raise SimulationError(f"group '{name}': the engine holds a different {parameter} from what was written")
 
     def ranges(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the lowest and highest effort that the engine gets from here, each of shape (N, D). None: any.
+        """Return the lowest and highest effort for the engine, each of shape (N, D). None: no limit.
 
-        Where the limit of an explicit group is the robot's, so are both bounds; else they are those of joints, or none
-        beside an ``effort_limit_sim``. The engine's own drive keeps to its bounds by itself, and shows them.
+        If the limit of an explicit group is the robot's, both bounds are; otherwise they are those of joints, or none
+        with an ``effort_limit_sim``. The engine applies the bounds of its own drives, which telemetry shows.
         """
         robots, shape = self._articulation, self._efforts.engine.shape
         ranges = [-np.full(shape, np.inf, np.float32), np.full(shape, np.inf, np.float32)]
@@ -382,12 +382,12 @@ class HeldByEngine(HandOver):
 
 
 def _joined(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """All of these, in rising order."""
+    """Return all columns in rising order."""
     return np.sort(np.concatenate([np.zeros(0, np.int64), *columns]))
 
 
 def _columns_of(articulation: Articulation, groups: Mapping[str, ActuatorBaseCfg]) -> dict[str, np.ndarray]:
-    """The columns of each group's joints, in the order of the articulation."""
+    """Return the columns of each group's joints, in the order of the articulation."""
     names = articulation.dof_names
     owner: dict[str, str] = {}
     columns = {}

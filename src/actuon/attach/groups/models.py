@@ -24,11 +24,11 @@ from .tensors import to_numpy
 
 
 class ImplicitActuator(ActuatorBase):
-    """The engine's own drive. Commands pass through; the efforts are its law evaluated here, as telemetry.
+    """The engine's own drive. Commands are passed on; efforts are its equation, evaluated for telemetry.
 
-    ``effort_limit`` and ``effort_limit_sim`` are one, and so are the limits of the velocity: where the config gives
-    one, ``cfg`` of the model shows it as both. A ``velocity_limit`` alone is not used, and None there. An
-    ``actuator_velocity_limit`` is for those who read it: ``velocity_limit`` of the model is then that.
+    ``effort_limit`` and ``effort_limit_sim`` are one parameter, and so are the velocity limits: ``cfg`` of the model
+    shows the given one as both. A ``velocity_limit`` alone is not used, and is None in ``cfg``. An
+    ``actuator_velocity_limit`` is only shown, as ``velocity_limit`` of the model.
     """
 
     is_implicit_model = True
@@ -66,7 +66,7 @@ class ImplicitActuator(ActuatorBase):
         return resolved
 
     def compute(self, control_action: ArticulationActions, joint_pos: Array, joint_vel: Array) -> ArticulationActions:
-        """Evaluate the engine's law, and hand the commands on as they are. See `ActuatorBase.compute`."""
+        """Evaluate the drive's equation, and return the commands unchanged. See `ActuatorBase.compute`."""
         self._step(control_action, joint_pos, joint_vel)
         return control_action
 
@@ -76,7 +76,7 @@ class IdealPDActuator(ActuatorBase):
 
 
 class DCMotor(ActuatorBase):
-    """Explicit PD through the torque-speed envelope of a DC motor. The corner speed follows the parameters."""
+    """Explicit PD, limited by the torque-speed envelope of a DC motor. The corner velocity follows the parameters."""
 
     saturation_effort: Tensor
     """Stall effort of the motor [N·m]."""
@@ -99,10 +99,10 @@ def _dc_motor(values: dict[str, wp.array]) -> ClampingDCMotor:
 
 
 class DelayedPDActuator(ActuatorBase):
-    """Explicit PD with delayed commands: one lag per environment, for position, velocity and effort alike.
+    """Explicit PD with delayed commands: one delay per environment, for position, velocity and effort.
 
-    It is drawn when the model is made, and again for each environment that is reset. With ``saturation_effort`` the
-    efforts go through the envelope of a DC motor.
+    The delay is drawn when the model is built, and again at each reset of the environment. With ``saturation_effort``,
+    the envelope of a DC motor limits efforts.
     """
 
     def _resolve(self) -> dict[str, Resolved]:
@@ -138,7 +138,7 @@ class DelayedPDActuator(ActuatorBase):
 
     @property
     def time_lags(self) -> Tensor:
-        """Lag of each environment [steps], shape (environments,)."""
+        """Delay of each environment [steps], shape (environments,)."""
         lags = self._view(self._lags)[:, 0]
         return lags.clone() if hasattr(lags, "clone") else lags.copy()
 
@@ -154,7 +154,7 @@ class DelayedPDActuator(ActuatorBase):
         self._lags.assign(drawn["lags"].ravel())
 
     def reset(self, env_ids: IdsLike = None) -> None:
-        """Let environments forget the past, and draw their lag again."""
+        """Clear the memory of environments, and draw their delays again."""
         ids = self.parameters.ids(env_ids)
         if ids.size:
             self._draw_lags(ids)
@@ -162,10 +162,10 @@ class DelayedPDActuator(ActuatorBase):
 
 
 class RemotizedPDActuator(DelayedPDActuator):
-    """Explicit PD with delayed commands, through a linkage: largest effort and ratio depend on the joint's angle.
+    """Explicit PD with delayed commands for a linkage-driven joint: largest effort and ratio depend on its angle.
 
-    The table's efforts are the joint's; ``effort_limit``, where it is given, is the motor's, and acts times the ratio
-    and the ``gear_ratio``.
+    Efforts in the table are those of the joint. ``effort_limit``, if given, is that of the motor, and is multiplied by
+    the ratio and the ``gear_ratio``.
     """
 
     _motor_side = ()
@@ -192,13 +192,13 @@ class RemotizedPDActuator(DelayedPDActuator):
         return [ClampingRemotized(angles, ratios, efforts, self.parameters.arrays["effort_limit"])]
 
     def transmission_ratio(self, joint_pos: ArrayLike) -> np.ndarray:
-        """Turns of the motor per turn of the joint at ``joint_pos`` [rad], same shape."""
+        """Return the turns of the motor per turn of the joint at ``joint_pos`` [rad], with its shape."""
         require_detached(joint_pos, f"{self._where}: joint_pos")
         return np.interp(to_numpy(joint_pos), self._table[:, 0], self._table[:, 1]).astype(np.float32)
 
 
 class ActuatorNetMLP(DCMotor):
-    """A network over position errors and velocities of a few steps, through the envelope of a DC motor."""
+    """A network of position errors and velocities of a few steps, limited by the envelope of a DC motor."""
 
     def _controller(self) -> Controller:
         cfg = self.cfg
@@ -214,7 +214,7 @@ class ActuatorNetMLP(DCMotor):
 
 
 class ActuatorNetLSTM(DCMotor):
-    """A network with a memory, through the envelope of a DC motor, which sees the joint's real velocity."""
+    """A recurrent network, limited by the envelope of a DC motor at the joint's real velocity."""
 
     def _controller(self) -> Controller:
         return ControllerNeuralLSTM(self.cfg.network_file, check_sample_dt=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of a group, and how they are drawn at random: each from a distribution, or whole motors from a fit."""
+"""Parameters of a group, with random draws: from a distribution, or of whole motors from a fit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .randomisation import Distribution, checked, generator
 from .resolution import PARAMETERS, Resolved, joint_numbers, rows_by_parameter, table_text
 
 _KINDS = {"pd": "controller", "gear": "transmission"}
-"""Kind of a stage, by another name that a path may use."""
+"""Kind of a stage, by its type in a path."""
 
 _OF_FITS = {
     "controller.kp": "stiffness",
@@ -37,15 +37,15 @@ _OF_FITS = {
 
 
 class GroupParameters:
-    """Parameters of a group, each with a value for every environment and joint, and the draws that change them.
+    """Parameters of a group, each with a value for every environment and joint, and their random draws.
 
     Args:
         where: Name of the group's model in an error.
         joint_names: Names of the joints.
         num_envs: Number of environments.
-        resolved: Values at the start, by name.
-        seed: Seed of the draws. Default: another one each time.
-        device: Where the values are.
+        resolved: Initial values, by name.
+        seed: Seed of the draws. Default: different draws each time.
+        device: Device of the values.
     """
 
     def __init__(
@@ -59,21 +59,21 @@ class GroupParameters:
     ):
         self.where, self.joint_names, self.shape = where, list(joint_names), (num_envs, len(joint_names))
         self.arrays = {name: wp.array(self._spread(r), device=device) for name, r in resolved.items()}
-        """Values by name, each flat: the memory that kernels read."""
+        """Flat arrays by name, which kernels read."""
         self.rng = generator(f"{where}: seed", seed)
-        """Source of all draws of the group, lags included."""
+        """Generator of all draws of the group, delays included."""
         self.on_change: Callable[[str], None] | None = None
         """Called with the name of a parameter that was drawn, to update the engine."""
         self._resolved = resolved
         self._baseline = {name: array.numpy().copy() for name, array in self.arrays.items()}
         self._sources: dict[str, list[str]] = {}
-        """Where parameters of the first environment were drawn from, for each joint."""
+        """Sources of drawn parameters of the first environment, for each joint."""
 
     def _spread(self, resolved: Resolved) -> np.ndarray:
         return np.ascontiguousarray(np.broadcast_to(resolved.used, self.shape), dtype=np.float32).ravel()
 
     def unite(self, name: str, other: str) -> None:
-        """Make a parameter another name of one that there is."""
+        """Make a parameter an alias of another."""
         self.arrays[name] = self.arrays[other]
 
     def table(self, name: str) -> wp.array:
@@ -89,7 +89,7 @@ class GroupParameters:
         return np.asarray(self.arrays[name].numpy().reshape(self.shape))
 
     def is_given(self, name: str) -> bool:
-        """Return whether the config says what a parameter is, and not the asset."""
+        """Return whether the config defines a parameter, and not the asset."""
         return self._resolved[name].source != "asset"
 
     def rows(self, joint_indices: IndexLike | slice) -> dict[str, list[list[str | float | None]]]:
@@ -101,12 +101,12 @@ class GroupParameters:
         return table_text(self._resolved_now(), self.joint_names, places, self._sources)
 
     def _resolved_now(self) -> dict[str, Resolved]:
-        """Return where parameters come from, with values of the first environment that were drawn since."""
+        """Return resolved parameters, with drawn values of the first environment."""
         now = {name: dataclasses.replace(self._resolved[name], used=self.numbers(name)) for name in self._sources}
         return {**self._resolved, **now}
 
     def ids(self, env_ids: IdsLike) -> np.ndarray:
-        """Return the environments that are meant."""
+        """Return the environments as indices."""
         return ids_to_reset("env_ids", env_ids, self.shape[0])
 
     def draw(
@@ -119,7 +119,7 @@ class GroupParameters:
         from_fit: PathLike | None,
         joints: Mapping[str, str] | None,
     ) -> DrawnMotors | None:
-        """Draw parameters anew, all or none. See `ActuatorBase.randomize`."""
+        """Draw parameters, all or none. See `ActuatorBase.randomize`."""
         if relative_to not in ("baseline", "current"):
             raise ParameterError(f"relative_to: got {relative_to!r}; must be 'baseline' or 'current'")
         if from_fit is None and joints is not None:
@@ -175,7 +175,7 @@ class GroupParameters:
             if not given:
                 paths = ", ".join(p.path for p in fitted.of[joint].parameters)
                 where = f"'{path}': joint '{fitted.of[joint].name}'"
-                raise ParameterError(f"{where}: {self.where} has no place for what was fitted: {paths}")
+                raise ParameterError(f"{where}: {self.where} has none of the fitted parameters: {paths}")
             for name, numbers in given.items():
                 new.setdefault(name, self.numbers(name)[ids])[:, column] = numbers
         self._change(new, ids)
@@ -222,13 +222,13 @@ class GroupParameters:
             raise
 
     def take(self, values: Mapping[str, np.ndarray]) -> None:
-        """Take over parameters of a saved state, by name, and hand to the engine those of them that are its own."""
+        """Load parameters of a saved state, by name, and write those of the engine to it."""
         new = {name: numbers for name, numbers in values.items() if not is_equal(self.numbers(name), numbers)}
         self._change(new, np.arange(self.shape[0]))
         self._sources |= {name: ["saved state"] * self.shape[1] for name in new}
 
 
 def _usual(path: str) -> str:
-    """Return a path with the kind of its stage, if groups have one of it."""
+    """Return a path with the kind of its stage, if groups have such a stage."""
     stage, _, name = path.partition(".")
     return f"{_KINDS.get(stage, stage)}.{name}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of a group's parameters, per joint: the config's if it has one, else the asset's."""
+"""Values of a group's parameters for each joint: from the config, otherwise from the asset."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NEWER_NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Resolved:
-    """Where one parameter of a group comes from. Values are per joint, of the first environment."""
+    """A parameter of a group with its sources. Values are those of each joint in the first environment."""
 
     name: str
     asset: np.ndarray | None
@@ -52,13 +52,13 @@ class Resolved:
 
 
 def name_given(cfg: Any, name: str) -> str:
-    """Return a config's name of a parameter for an error: the newer one if it uses that."""
+    """Return the name of a parameter in a config, for an error: the newer one if it is used."""
     newer = NEWER_NAMES.get(name, name)
     return name if getattr(cfg, newer, None) is None else newer
 
 
 def take_newer_names(where: str, cfg: Any, joint_names: Sequence[str]) -> None:
-    """Give limits that a config has by their newer names the names that they have here.
+    """Copy limits with newer names in a config to the names that are used here.
 
     Raises:
         ParameterError: A limit has two names and two values.
@@ -75,7 +75,7 @@ def take_newer_names(where: str, cfg: Any, joint_names: Sequence[str]) -> None:
 
 
 def values_by_joint(where: str, value: Any, joint_names: Sequence[str], declared: Field[Any]) -> list[float]:
-    """The values of a config entry, a number or a dict of regexes, for each joint.
+    """Return the values of a config entry, a number or a dict of regexes, for each joint.
 
     Raises:
         ParameterError: A joint has no value or two, a regex matches no joint, or a value is out of range.
@@ -102,7 +102,7 @@ def values_by_joint(where: str, value: Any, joint_names: Sequence[str], declared
 
 
 def matching(where: str, pattern: Any, names: Sequence[str]) -> list[str]:
-    """Names that a regex matches whole; at least one."""
+    """Return the names that a regex matches whole, at least one."""
     try:
         regex = compile_pattern(pattern, names)
     except (re.error, TypeError) as error:
@@ -114,7 +114,7 @@ def matching(where: str, pattern: Any, names: Sequence[str]) -> list[str]:
 
 
 def asset_values(where: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
-    """The asset's value, a number or a tensor of shape (environments, joints), as an array of that shape."""
+    """Return a value of the asset, a number or a tensor of shape (environments, joints), as an array of that shape."""
     require_detached(value, where)
     if hasattr(value, "detach"):
         value = value.detach().cpu()
@@ -127,7 +127,7 @@ def asset_values(where: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
 
 
 def shown_number(value: float | None) -> str:
-    """A number for a table."""
+    """Return a number as text for a table."""
     if value is None:
         return "–"
     return "inf" if math.isinf(value) else f"{value:g}"
@@ -136,7 +136,7 @@ def shown_number(value: float | None) -> str:
 def rows_by_parameter(
     resolved: Mapping[str, Resolved], joint_names: Sequence[str], joint_ids: Sequence[int]
 ) -> dict[str, list[list[str | float | None]]]:
-    """For each parameter, a row per joint: name, index, the asset's value, the config's, the one used."""
+    """Return rows of each parameter, one for each joint: name, index, value of the asset, of the config, used value."""
     table = {}
     for name, r in resolved.items():
         asset = [None] * len(joint_names) if r.asset is None else r.asset[0].tolist()
@@ -152,7 +152,7 @@ def table_text(
     drawn: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """Return the rows of `rows_by_parameter` as text, with units and sources. ``places`` are places of values in the
-    asset, for each joint; ``drawn``, the distributions of those that were drawn."""
+    asset, for each joint; ``drawn`` are sources of drawn values."""
     header = ("joint", "parameter", "asset", "config", "used", "unit", "source")
     rows: list[Sequence[str]] = [header]
     for i, joint in enumerate(joint_names):
@@ -166,13 +166,13 @@ def table_text(
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of a table as text, its columns as wide as they need to be."""
+    """Return rows of a table as text, with aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
 def joint_numbers(joint_ids: Any, count: int) -> list[int]:
-    """Indices of joints, of which a slice may say only where they start."""
+    """Return indices of joints; a slice may have its start only."""
     if isinstance(joint_ids, slice):
         step = joint_ids.step or 1
         start = (joint_ids.start or 0) if step > 0 else joint_ids.start

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps the chain of a group on tensors of the user, for models without an engine."""
+"""Steps of the chain of a group on tensors of the user, for models without an engine."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ..chain_set import COMPUTED, ChainSet, Places, build_actuator
 from .tensors import viewed
 
 _ARRAYS = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_f", COMPUTED)
-"""Arrays that come with each step."""
+"""Arrays that each step receives."""
 
 
 class TensorStep:
-    """The chain of a group over tensors of shape (environments, joints), with a state of its own.
+    """The chain of a group on tensors of shape (environments, joints), with its state.
 
     Args:
-        where: What to call the group in an error.
+        where: Name of the group in an error.
         shape: (environments, joints).
         config: The chain, with a value for each environment and joint.
-        device: Where to run.
+        device: Device of the chain.
     """
 
     def __init__(self, where: str, shape: tuple[int, int], config: ActuatorConfig, device: wp.Device):
@@ -45,7 +45,7 @@ class TensorStep:
 
     @property
     def stages(self) -> tuple[Component, ...]:
-        """The components that run."""
+        """The components of the chain."""
         return tuple(self._chains.stages)
 
     def run(
@@ -56,7 +56,7 @@ class TensorStep:
         joint_velocities: Tensor | None,
         joint_efforts: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        """Step from positions, velocities, their targets and feedforward to efforts before and after limits [N·m]."""
+        """Return efforts before and after limits [N·m], from positions, velocities, their targets and feedforward."""
         computed, applied = self._new(), self._new()
         given = {"joint_pos": joint_pos, "joint_vel": joint_vel, "joint_positions": joint_positions}
         given |= {"joint_velocities": joint_velocities, "joint_efforts": joint_efforts}
@@ -66,18 +66,18 @@ class TensorStep:
         return computed.reshape(self.shape), applied.reshape(self.shape)
 
     def reset(self, ids: np.ndarray) -> None:
-        """Let environments forget the past."""
+        """Clear the memory of environments."""
         self._chains.reset(ids)
 
     def _new(self) -> Tensor:
-        """A flat tensor for the efforts of one step, in the kind that the model has. What was given out stays."""
+        """Return a new flat tensor for the efforts of one step. Earlier ones stay unchanged."""
         count, torch = self.shape[0] * self.shape[1], sys.modules.get("torch")
         if torch is not None:
             return torch.empty(count, dtype=torch.float32, device=wp.device_to_torch(self.device))
         return np.empty(count, np.float32) if self.device.is_cpu else wp.empty(count, wp.float32, self.device)
 
     def _flat(self, name: str, tensor: Tensor | None) -> Tensor:
-        """A tensor of shape (environments, joints) as a flat one, without a copy where its memory allows."""
+        """Return a tensor of shape (environments, joints) as a flat one, without a copy if possible."""
         if tensor is None:
             tensor = self._zeros
         require_detached(tensor, f"{self._where}: {name}")

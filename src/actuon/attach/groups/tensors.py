@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of groups: PyTorch's where that is loaded, Warp's or NumPy's otherwise."""
+"""Tensors of groups: of PyTorch if it is loaded, otherwise of Warp or NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import warp as wp
 
 
 def warp_device(device: Any) -> Any:
-    """A device as Warp knows it; PyTorch's ``cuda`` is Warp's ``cuda:0``."""
+    """Return the name of a device in Warp; PyTorch's ``cuda`` is Warp's ``cuda:0``."""
     text = str(device) if device is not None else None
     if text is not None and text.startswith("cuda") and ":" not in text:
         return "cuda:0"
@@ -19,22 +19,22 @@ def warp_device(device: Any) -> Any:
 
 
 def to_numpy(tensor: Any) -> np.ndarray:
-    """``tensor`` as NumPy, without a copy where it is on the CPU."""
+    """Return ``tensor`` as NumPy, without a copy on the CPU."""
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu()
     return tensor.numpy() if hasattr(tensor, "numpy") else np.asarray(tensor)
 
 
 def like(tensor: Any, model: Any) -> Any:
-    """``tensor`` in the kind of array that ``model`` is."""
+    """Return ``tensor`` as an array of the framework of ``model``."""
     return tensor if hasattr(model, "detach") or isinstance(model, wp.array) else to_numpy(tensor)
 
 
 def viewed(array: wp.array, shape: tuple[int, int]) -> Any:
-    """An array's memory as a tensor of ``shape``: PyTorch where that is loaded, else NumPy."""
+    """Return an array's memory as a tensor of ``shape``: of PyTorch if it is loaded, else of NumPy."""
     return wp.to_torch(array).view(shape) if "torch" in sys.modules else array.numpy().reshape(shape)
 
 
 def copied_columns(array: wp.array, columns: np.ndarray) -> Any:
-    """Columns of an array of shape (N, D), copied: PyTorch where that is loaded, else NumPy."""
+    """Return a copy of columns of an array of shape (N, D): of PyTorch if it is loaded, else of NumPy."""
     return wp.to_torch(array)[:, columns] if "torch" in sys.modules else array.numpy()[:, columns]
