@@ -333,11 +333,13 @@ class ActuatorBase:
             ArrayError: A PyTorch tensor requires grad; efforts have no gradient.
 
         Examples:
-            >>> cfg = actuon.lab.IdealPDActuatorCfg([".*"], stiffness=40.0, damping=1.0, effort_limit=15.0)
+            >>> gains = {"stiffness": 40.0, "damping": 1.0}
+            >>> cfg = actuon.lab.IdealPDActuatorCfg([".*"], **gains, effort_limit=15.0)
             >>> arm = cfg.class_type(cfg, ["hip", "knee"], slice(None), num_envs=1, device="cpu")
-            >>> command = actuon.lab.ArticulationActions(joint_positions=np.array([[0.1, 0.5]]))
-            >>> arm.compute(command, np.zeros((1, 2)), np.zeros((1, 2))).joint_efforts
-            array([[ 4., 15.]])
+            >>> command = actuon.lab.ArticulationActions(np.array([[0.1, 0.5]], np.float32))
+            >>> zeros = np.zeros((1, 2), np.float32)
+            >>> arm.compute(command, zeros, zeros).joint_efforts
+            array([[ 4., 15.]], dtype=float32)
         """
         self._step(control_action, joint_pos, joint_vel)
         control_action.joint_efforts = like(self.applied_effort, joint_pos)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An actuator of an mjlab entity that runs a chain of ours, and its config."""
+"""Actuator of an mjlab entity that runs a motor model, and its config."""
 
 from __future__ import annotations
 
@@ -36,46 +36,46 @@ if TYPE_CHECKING:
 
 _NO_LIMIT = float("inf")
 _pools: weakref.WeakKeyDictionary[Entity, tuple[mjwarp.Data, BatteryPool]] = weakref.WeakKeyDictionary()
-"""Batteries of the robots of each entity, which all its configs share, and the data that it was initialized with."""
+"""Batteries of the robots of each entity, and the data of its initialization."""
 _STEEPEST = -1e9
-"""Steepest slope of an effort by velocity that MuJoCo gets [N·m·s/rad or N·s/m]."""
+"""Lowest derivative of an effort by velocity that is passed to MuJoCo [N·m·s/rad or N·s/m]."""
 
 
 @dataclass(kw_only=True)
 class ActuonActuatorCfg(ActuatorCfg):
-    """Joints that are driven by a chain of Actuon, beside mjlab's own configs.
+    """Config of joints of an mjlab entity that are driven by motors of Actuon.
 
-    ``armature``, ``frictionloss`` and ``viscous_damping`` replace what the chain says of them, which replaces what the
-    asset says. The lag of mjlab, ``delay_max_lag``, comes before the chain, which may have a delay of its own.
+    ``armature``, ``frictionloss`` and ``viscous_damping`` replace the values of the motor, which replace those of the
+    asset. mjlab's own delay, ``delay_max_lag``, is applied before that of the motor.
     """
 
     actuator: ActuatorConfig | Path | str
-    """The chain of each joint; or the path of an ``actuon.yaml``, which gives each of the joints its own; or the name
-    of a motor of the catalogue, for which ``stiffness`` and ``damping`` make a PD controller."""
+    """Motor of all joints; or the path of an ``actuon.yaml`` with a motor for each joint; or the name of a motor of the
+    catalogue, with a PD controller of ``stiffness`` and ``damping``."""
 
     stiffness: float | None = None
-    """Position gain [N·m/rad], with the name of a motor only."""
+    """Position gain [N·m/rad], only with the name of a motor."""
 
     damping: float | None = None
-    """Velocity gain [N·m·s/rad], with the name of a motor only."""
+    """Velocity gain [N·m·s/rad], only with the name of a motor."""
 
     effort_mode: str | None = None
-    """``"explicit"``: MuJoCo gets efforts. ``"implicit"``: it gets them with their slopes by velocity, which
-    ``implicitfast`` takes into its solve, so that stiff gains do not shake. Default: what each chain says."""
+    """``"explicit"``: MuJoCo receives efforts. ``"implicit"``: it also receives their derivatives by velocity, which
+    ``implicitfast`` integrates, so that stiff gains are stable. Default: that of each motor."""
 
     allow_unsafe_torch_checkpoints: bool = False
-    """Let a YAML file name ``.pt`` and ``.pt2`` networks. Loading one can run code that is in it."""
+    """Let a YAML file name ``.pt`` and ``.pt2`` networks, which can run code when loaded."""
 
     def build(self, entity: Entity, target_ids: list[int], target_names: list[str]) -> ActuonActuator:
-        """Build the actuator. Called by the entity, with the targets that the expressions matched."""
+        """Build the actuator. Called by the entity, with the matched targets."""
         return ActuonActuator(self, entity, target_ids, target_names)
 
     def configs(self, target_names: list[str], entity_names: tuple[str, ...]) -> dict[str, ActuatorConfig]:
-        """The chain of each target, by name, with the ``effort_mode`` that it has here.
+        """Return the motor of each target, by name, with its ``effort_mode``.
 
         Args:
-            target_names: Those that this config drives.
-            entity_names: All joints, or tendons, of the entity, which the entries of a YAML file may be for.
+            target_names: Targets of this config.
+            entity_names: All joints, or tendons, of the entity; entries of a YAML file may be for any of them.
         """
         if self.transmission_type == TransmissionType.SITE:
             raise StructureError("transmission_type: got SITE, which has no position; must be JOINT or TENDON")
@@ -97,8 +97,8 @@ class ActuonActuatorCfg(ActuatorCfg):
             stages = motor_of(self.actuator).stages()
             if self.stiffness is None or self.damping is None:
                 raise ParameterError(
-                    f"motor '{self.actuator}': stiffness [N·m/rad] and damping [N·m·s/rad] must be given too: a motor "
-                    "has no controller"
+                    f"motor '{self.actuator}': give stiffness [N·m/rad] and damping [N·m·s/rad]: a motor has no "
+                    "controller"
                 )
             motor = ActuatorConfig(stages=[PDControlConfig(self.stiffness, self.damping), *stages])
             found = dict.fromkeys(target_names, motor)
@@ -110,7 +110,7 @@ class ActuonActuatorCfg(ActuatorCfg):
         for name, config in found.items():
             if config.effort_mode == AUTO:
                 raise StructureError(
-                    f"joint '{name}': effort_mode: got '{AUTO}', which a simulation of Actuon decides; must be "
+                    f"joint '{name}': effort_mode: got '{AUTO}', which only a simulation of Actuon can decide; must be "
                     f"'{EXPLICIT}' or '{IMPLICIT}'"
                 )
             if config.effort_mode == IMPLICIT:
@@ -136,14 +136,14 @@ class ActuonActuatorCfg(ActuatorCfg):
 
 
 class ActuonActuator(Actuator[ActuonActuatorCfg]):
-    """Runs the chains of an `ActuonActuatorCfg` in all environments. Made by the entity."""
+    """Motors of an `ActuonActuatorCfg` in all environments, built by the entity."""
 
     def __init__(self, cfg: ActuonActuatorCfg, entity: Entity, target_ids: list[int], target_names: list[str]):
         super().__init__(cfg, entity, target_ids, target_names)
         is_joint = cfg.transmission_type == TransmissionType.JOINT
         everyone = entity.joint_names if is_joint else entity.tendon_names
         self.configs = cfg.configs(target_names, everyone)
-        """Sources of each target, by name."""
+        """Config of each target, by name."""
         self._sides = {name: _side(name, config, is_joint) for name, config in self.configs.items()}
         self._implicit = [i for i, name in enumerate(target_names) if self.configs[name].effort_mode == IMPLICIT]
         """Targets whose efforts are implicit."""
@@ -152,10 +152,10 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         self._friction: FrictionHandOver | None = None
 
     def edit_spec(self, spec: mujoco.MjSpec, target_names: list[str]) -> None:
-        """Add a motor without limits for each target, and author what the engine holds of its chain.
+        """Add an actuator without limits for each target, and write armature and friction of the motor to the model.
 
-        A target whose effort is implicit gets a second actuator, ``<target>_slope_qd``, which pushes with ``ctrl``
-        times the velocity.
+        A target with implicit efforts gets a second actuator, ``<target>_slope_qd``, with the effort ``ctrl`` times
+        velocity.
         """
         cfg = self.cfg
         motors = []
@@ -207,7 +207,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         )
 
     def _battery_pool(self, data: mjwarp.Data) -> BatteryPool:
-        """Return the batteries of the entity's robots: new ones where the entity is initialized again."""
+        """Return the batteries of the entity's robots, new ones if the entity is initialized again."""
         known = _pools.get(self.entity)
         if known is None or known[0] is not data:
             known = _pools[self.entity] = data, BatteryPool()
@@ -215,7 +215,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
 
     @property
     def chains(self) -> EnvironmentChains:
-        """The chains over all environments, once the entity is initialized: signals, inputs, parameters."""
+        """Signals, inputs and parameters of the motors in all environments, after the entity is initialized."""
         if self._chains is None:
             raise StructureError("the entity is not initialized yet; its environment does that")
         return self._chains
@@ -234,10 +234,10 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         )
 
     def write_held(self, simulation: Simulation, env_ids: torch.Tensor) -> None:
-        """Give the model what it holds of the chains of some environments, after that has changed.
+        """Write armature and friction of some environments to the model, after they have changed.
 
         Args:
-            simulation: Where the fields of the model are expanded.
+            simulation: Simulation whose model fields are expanded.
             env_ids: Which environments, shape (n,).
         """
         own = self.cfg
@@ -249,10 +249,10 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
                 getattr(simulation.model, field)[env_ids[:, None], dofs[columns]] = values[env_ids][:, columns]
 
     def compute(self, cmd: ActuatorCmd) -> torch.Tensor:
-        """Controls that follow a command, shape (environments, controls). Remembers nothing until `update`.
+        """Return the controls for a command, shape (environments, controls). The memory stays unchanged until `update`.
 
-        Of each target the effort [N·m or N]; where it is implicit, its slope by velocity [N·m·s/rad or N·s/m] comes
-        after those of all targets, and slope times velocity is taken off the effort, to be added by MuJoCo.
+        The first controls are the efforts of all targets [N·m or N]. The derivatives by velocity of implicit efforts
+        follow [N·m·s/rad or N·s/m]; these efforts are reduced by derivative times velocity, which MuJoCo adds.
         """
         varying = self._varying
         if varying and self._friction is None:
@@ -274,14 +274,15 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
 
     @functools.cached_property
     def _varying(self) -> list[int]:
-        """Targets whose friction the engine gets at each step."""
+        """Targets whose friction is written to the engine at each step."""
         return [i for i, name in enumerate(self.target_names) if self._sides[name].varies]
 
     def solve_friction_in(self, simulation: Simulation) -> None:
-        """Let MuJoCo solve friction firmly, and hand it over at each step. `solve_friction` calls it.
+        """Make friction stiff in MuJoCo, and write it at each step. Called by `solve_friction`.
 
         Args:
-            simulation: Where ``dof_frictionloss``, ``dof_damping``, ``dof_solref`` and ``dof_solimp`` are expanded.
+            simulation: Simulation whose ``dof_frictionloss``, ``dof_damping``, ``dof_solref`` and ``dof_solimp`` are
+                expanded.
         """
         dofs = self.entity.indexing.joint_v_adr[self.target_ids].long()
         rubs = [i for i, name in enumerate(self.target_names) if self._sides[name].frictionloss is not None]
@@ -292,12 +293,12 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
             self._friction = FrictionHandOver(simulation, self.chains, rubs, dofs[rubs], fields)
 
     def update(self, dt: float) -> None:
-        """Move on: physics has advanced by ``dt`` [s], with the efforts of the last `compute`."""
+        """Advance the memory after a physics step of ``dt`` [s] with the efforts of the last `compute`."""
         del dt  # always the time step of the model
         self.chains.advance()
 
     def reset(self, env_ids: torch.Tensor | slice | None = None) -> None:
-        """Let environments forget the past, and no others. None means all."""
+        """Clear the memory of environments. None means all."""
         self.chains.reset(env_ids)
         super().reset(env_ids)
 
@@ -308,7 +309,7 @@ def _side(name: str, config: ActuatorConfig, is_joint: bool) -> EngineSide:
 
 
 def _let_push(actuator: mujoco.MjsActuator, gains: tuple[float, float, float]) -> None:
-    """Let an actuator push with ``ctrl`` times the gains of 1, length and velocity, whatever the asset's defaults."""
+    """Set the effort of an actuator to ``ctrl`` times gains of 1, length and velocity, without the asset's defaults."""
     actuator.gear[:], actuator.gear[0] = 0.0, 1.0
     actuator.gainprm[:], actuator.gainprm[:3] = 0.0, gains
     actuator.forcelimited = actuator.ctrllimited = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of joints in many environments, over PyTorch tensors of shape (environments, joints)."""
+"""Chains of joints in many environments, on PyTorch tensors of shape (environments, joints)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HELD_FIELDS = {
     DRY: _FRICTION,
     VISCOUS: _FRICTION,
 }
-"""Fields of a model that hold a property of a chain: its name, and what to do instead of changing a parameter."""
+"""Fields of a model that have a property of a chain: its name, and the alternative to changing a parameter."""
 
 INPUTS = {
     "pos": "joint_q",
@@ -53,10 +53,10 @@ INPUTS = {
     "velocity_target": "joint_target_qd",
     "effort_target": "joint_act",
 }
-"""Array of an actuator, by tensor of a command of mjlab."""
+"""Array of an actuator, by tensor of mjlab's commands."""
 
 SLOPE = SLOPES[1]
-"""The signal of chains whose efforts are implicit: the slope of the effort by velocity [N·m·s/rad or N·s/m]."""
+"""Signal of implicit efforts: their derivative by velocity [N·m·s/rad or N·s/m]."""
 
 
 @dataclass(frozen=True)
@@ -66,27 +66,41 @@ class _Parameter:
     stage: Component
     name: str
     columns: np.ndarray
-    """The joints that have it."""
+    """Joints that have it."""
     is_whole: bool
     """Whether it takes whole numbers."""
 
 
 class EnvironmentChains:
-    """The chains of some joints in all environments, and what they remember.
+    """Motors of some joints in all environments, with their memory.
 
-    A step has two halves: `run` gives the efforts, as often as it is asked, and `advance` says that physics has moved
-    on. mjlab asks for efforts after each reset too, of all environments, and physics does not move on then.
+    A step has two halves: `run` returns the efforts and can be repeated, and `advance` updates the memory after the
+    physics step. mjlab also requests efforts of all environments after each reset, without a physics step.
 
     Args:
-        configs: The chain of each joint, by name, in the order of the columns. Those whose ``effort_mode`` is
-            ``"implicit"`` offer the slope of the effort as a signal too.
+        configs: Motor of each joint, by name, in the order of the columns. Those with the ``effort_mode``
+            ``"implicit"`` have the derivative of the effort as a signal.
         in_engine: For each joint, whether the engine solves its friction.
         num_envs: Number of environments.
-        device: Where to run.
+        device: Device of the motors.
         dt: Time step of physics [s].
-        pool: Batteries of the robots, if other chains drive joints of them too. Default: of these chains alone.
-        columns: Numbers of the joints among all ``width`` joints of a robot, for random numbers. Default: in order.
-        width: Number of joints of a robot. Default: that of these chains.
+        pool: Batteries of the robots, if other motors share them. Default: of these motors only.
+        columns: Indices of the joints among all ``width`` joints of a robot, for random numbers. Default: in order.
+        width: Number of joints of a robot. Default: that of these motors.
+
+    Examples:
+        >>> import torch
+        >>> import warp as wp
+        >>> from actuon.attach.mjlab.chains import INPUTS, EnvironmentChains
+        >>> pd = actuon.ActuatorConfig(actuon.PDControlConfig(kp=40.0, kd=1.0))
+        >>> joints, cpu = {"hip": pd, "knee": pd}, wp.get_device("cpu")
+        >>> chains = EnvironmentChains(joints, [True, True], num_envs=4, device=cpu, dt=0.005)
+        >>> chains.set_parameter("controller.kp", torch.tensor([20.0, 30.0]))
+        >>> command = {name: torch.zeros(4, 2) for name in INPUTS}
+        >>> command["position_target"] += 0.1
+        >>> chains.run(command)[0]
+        tensor([2., 3.])
+        >>> chains.advance()
     """
 
     def __init__(
@@ -109,7 +123,7 @@ class EnvironmentChains:
         self._torch_device = torch.device(wp.device_to_torch(device))
         self._dt = dt
         self._solved: list[Actuator] = []
-        """Those whose friction the engine solves."""
+        """Actuators whose friction the engine solves."""
         numbers = np.arange(num_envs)[:, None], np.arange(num_envs)[:, None] * width + np.asarray(columns)
         self._chains = ChainSet(
             self._build(configs, in_engine),
@@ -120,7 +134,7 @@ class EnvironmentChains:
             has_two_states=lambda _: True,
         )
         self.actuators = self._chains.actuators
-        """As few as there are kinds of chains; each DOF is an environment's joint."""
+        """Actuators, one for each combination of stages; each DOF is a joint of an environment."""
         self._chains.batteries.join(self._chains.states)
         self._has_run = False
         self._signals, self._inputs = (
@@ -129,7 +143,7 @@ class EnvironmentChains:
         )
         self._parameters = self._find_parameters([np.unique(at % self.shape[1]) for at in self._chains.places])
         self.friction_is_handed_over = False
-        """Whether the model gets friction at each step, so that its parameters may change."""
+        """Whether friction is written to the model at each step, so that its parameters may change."""
         wp.synchronize_device(device)
 
     def _build(self, configs: Mapping[str, ActuatorConfig], in_engine: Sequence[bool]) -> list[Actuator]:
@@ -165,28 +179,29 @@ class EnvironmentChains:
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """Names that `parameter` and `set_parameter` take."""
+        """Names for `parameter`, `set_parameter` and `randomize`."""
         return tuple(self._parameters)
 
     @property
     def signals(self) -> dict[str, torch.Tensor]:
         """Signals of stages, such as a motor's temperature, each of shape (environments, joints).
 
-        The memory is shared with the kernel. A joint whose chain does not offer a signal has NaN there. Chains whose
-        efforts are implicit offer ``effort_slope_qd``, the slope of the effort by velocity [N·m·s/rad or N·s/m].
+        They share memory with the kernel. Joints without a signal have NaN. Implicit efforts have the signal
+        ``effort_slope_qd``, their derivative by velocity [N·m·s/rad or N·s/m].
         """
         return dict(self._signals)
 
     @property
     def inputs(self) -> dict[str, torch.Tensor]:
-        """Inputs of stages besides targets, each of shape (environments, joints), to write to. Zero at first."""
+        """Further inputs of stages, each of shape (environments, joints), to write to. The default is 0."""
         return dict(self._inputs)
 
     def run(self, command: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Give the efforts [N·m or N] that follow a command, shape (environments, joints).
+        """Return the efforts for a command [N·m or N], shape (environments, joints).
 
         Args:
-            command: The tensors of `INPUTS`, by mjlab's names, float32 of shape (environments, joints).
+            command: Tensors ``"pos"``, ``"vel"``, ``"position_target"``, ``"velocity_target"`` and ``"effort_target"``,
+                float32 of shape (environments, joints).
         """
         arrays = {array: self._flat(name, command[name]) for name, array in INPUTS.items()}
         effort = torch.empty(self.shape, dtype=torch.float32, device=self._torch_device)
@@ -198,16 +213,16 @@ class EnvironmentChains:
         return effort
 
     def advance(self) -> None:
-        """Physics has moved on by a time step: what the last `run` led to is the past now."""
+        """Update the memory after a physics step with the efforts of the last `run`."""
         if self._has_run:
             self._chains.advance()
             self._has_run = False
 
     def reset(self, env_ids: IdsLike = None) -> None:
-        """Let environments forget the past, and no others.
+        """Clear the memory of environments.
 
         Args:
-            env_ids: Which. None means all.
+            env_ids: Which environments. None means all.
         """
         ids = ids_to_reset("env_ids", env_ids, self.shape[0])
         if not ids.size:
@@ -216,12 +231,12 @@ class EnvironmentChains:
             self._chains.reset(ids, self._has_run)
 
     def parameter(self, name: str, default: bool = False) -> torch.Tensor:
-        """A copy of a parameter, shape (environments, joints); NaN for joints whose chain does not have it.
+        """Return a copy of a parameter, shape (environments, joints); NaN for joints without it.
 
         Args:
-            name: Stage and parameter, as in ``"controller.kp"``: the stage by its kind, by its type in YAML, or by its
+            name: Stage and parameter, such as ``"controller.kp"``. The stage is its kind, its type in YAML, or its
                 position, as in ``"1.kp"``.
-            default: What it was at first, instead of what it is.
+            default: Return the built value instead of the present one.
         """
         whole = np.full(self.shape, np.nan, dtype=np.float32)
         with self._on_stream_of_torch():
@@ -230,16 +245,16 @@ class EnvironmentChains:
         return torch.as_tensor(whole, device=self._torch_device)
 
     def is_whole(self, name: str) -> bool:
-        """Whether a parameter takes whole numbers, as a delay in steps does."""
+        """Return whether a parameter takes whole numbers, such as a delay in steps."""
         return self._having(name)[0].is_whole
 
     def set_parameter(self, name: str, values: torch.Tensor, env_ids: IdsLike = None) -> None:
-        """Change a parameter of some environments. Nothing is changed where a value is not allowed.
+        """Change a parameter of some environments. If a value is not allowed, nothing is changed.
 
         Args:
             name: As for `parameter`.
-            values: One number for all, or what fits (chosen environments, joints). Those of joints whose chain does
-                not have the parameter are not used.
+            values: One number, or values that fit (chosen environments, joints). Joints without the parameter ignore
+                them.
             env_ids: Which environments, each once. None means all.
         """
         having = self._having(name)
@@ -269,14 +284,14 @@ class EnvironmentChains:
         joints: Collection[str] | None = None,
         default: bool = True,
     ) -> None:
-        """Draw a parameter for joints of some environments. Nothing is changed if a value is not allowed.
+        """Draw a parameter for joints of some environments. If a value is not allowed, nothing is changed.
 
         Args:
             name: As for `parameter`.
-            distribution: Distribution of its values.
+            distribution: Distribution, such as `actuon.lab.Uniform`.
             env_ids: Which environments. None means all.
-            joints: Names of the joints. Default: all. Those whose chain lacks the parameter stay as they are.
-            default: Scale the values at first, or add to them, instead of the present ones.
+            joints: Names of the joints. Default: all. Joints without the parameter stay as they are.
+            default: Whether scaling and adding start from the built values, or from the present ones.
         """
         ids = ids_to_reset("env_ids", env_ids, self.shape[0])
         columns = sorted(column for own in self._having(name) for column in own.columns)
@@ -290,7 +305,7 @@ class EnvironmentChains:
 
     @contextlib.contextmanager
     def _undone_if_held(self, name: str) -> Iterator[None]:
-        """Undo a change of a parameter, and raise an error, if it changes what the model holds."""
+        """Undo a change of a parameter, and raise an error, if it changes armature or friction of the model."""
         having = self._having(name)
         if not any(isinstance(own.stage, (Transmission, EffectFriction)) for own in having):
             yield
@@ -305,7 +320,7 @@ class EnvironmentChains:
                 raise ParameterError(f"{name}: would change the {what} at the joint, which the model holds; {instead}")
 
     def _values(self, own: _Parameter, default: bool = False) -> np.ndarray:
-        """Return a copy of a parameter, or of its values at first, shape (environments, columns)."""
+        """Return a copy of a parameter, or of its built values, shape (environments, columns)."""
         now = own.stage.numbers()[own.name]
         values = self._chains.baseline.get((id(own.stage), own.name), now) if default else now
         return values.reshape(self.shape[0], -1)
@@ -313,14 +328,13 @@ class EnvironmentChains:
     def draw_motors(
         self, from_fit: PathLike, joints: Mapping[str, str] | None, env_ids: IdsLike, seed: int | None
     ) -> DrawnMotors:
-        """Give environments motors that are drawn from fitted ones. What the model holds of them, `held` tells.
+        """Draw motors of environments around fitted ones. Write `held` to the model afterwards.
 
         Args:
             from_fit: A ``fleet.yaml``, or the ``actuon.yaml`` of a fit.
-            joints: Regexes of joints that get motors, and the joint of the file that each is drawn from. None: all, by
-                their own names.
+            joints: Regexes of joints, and the joint of the file that each is drawn from. None: all, by their names.
             env_ids: Which environments. None means all.
-            seed: Of the draw; None for another each time.
+            seed: Seed of the draw; None for a different one each time.
         """
         ids = ids_to_reset("env_ids", env_ids, self.shape[0])
         names = list(self.joint_names)
@@ -330,9 +344,9 @@ class EnvironmentChains:
         return drawn
 
     def held(self) -> dict[str, torch.Tensor]:
-        """Return inertia and friction of chains by field of the model, each of shape (environments, joints); NaN: none.
+        """Return inertia and friction by field of the model, each of shape (environments, joints); NaN for none.
 
-        Friction that is handed over at each step is not in it.
+        Friction that is written at each step is left out.
         """
         return {field: torch.as_tensor(values, device=self._torch_device) for field, values in self._held().items()}
 
@@ -352,7 +366,7 @@ class EnvironmentChains:
         return self._parameters[name]
 
     def _flat(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor of a command as a flat one, without a copy where its memory allows."""
+        """Return a tensor of a command as a flat one, without a copy if possible."""
         check_tensor(self.device, name, tensor)
         if tuple(tensor.shape) != self.shape:
             raise ArrayError(f"{name}: got shape {tuple(tensor.shape)}; must be {self.shape}, (environments, joints)")
@@ -361,13 +375,13 @@ class EnvironmentChains:
 
     @contextlib.contextmanager
     def _on_stream_of_torch(self) -> Iterator[None]:
-        """Launch where PyTorch has written what is read, and reads what is written."""
+        """Launch kernels on PyTorch's stream."""
         if self.device.is_cpu:
             yield
             return
         if torch.cuda.is_current_stream_capturing():
             raise StructureError(
-                "a graph is being captured, whose replays would not move chains on; capture physics alone, as mjlab "
+                "a graph is being captured, whose replays would not advance the motors; capture physics only, as mjlab "
                 "does"
             )
         stream = wp.stream_from_torch(torch.cuda.current_stream(self._torch_device))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terms of mjlab's event manager: randomisation of chains, and friction that MuJoCo solves."""
+"""Terms for mjlab's event manager: randomisation of motors, and friction that MuJoCo solves."""
 
 from __future__ import annotations
 
@@ -41,21 +41,22 @@ def randomize(
     distribution: dr.Distribution | str = "uniform",
     operation: dr.Operation | str = "scale",
 ) -> None:
-    """Draw a parameter of the chains of an entity anew, for each environment and joint.
+    """Draw a parameter of an entity's motors for each environment and joint.
 
     Args:
         env: The environment.
         env_ids: Which environments. None means all.
-        parameter: Stage and name, as in ``"controller.kp"``: see `EnvironmentChains.parameter`. Joints whose chain does
-            not have it stay as they are.
-        ranges: Lowest and highest number; mean and standard deviation with ``"gaussian"``. Of a parameter that takes
-            whole numbers, such as ``"delay.delay_steps"``, both ends are drawn as often as any other.
+        parameter: Stage and parameter, such as ``"controller.kp"``. See `EnvironmentChains.parameter`. Joints without
+            it stay as they are.
+        ranges: Lowest and highest number; mean and standard deviation with ``"gaussian"``. Whole numbers, such as
+            ``"delay.delay_steps"``, are equally likely, both ends included.
         asset_cfg: Which entity, and which of its joints.
-        distribution: ``"uniform"``, ``"log_uniform"``, ``"gaussian"``, or one of yours.
-        operation: ``"scale"`` or ``"add"`` to what the config says, or ``"abs"`` in its place; or one of yours.
+        distribution: ``"uniform"``, ``"log_uniform"``, ``"gaussian"``, or an object of ``dr.Distribution``.
+        operation: ``"scale"`` or ``"add"`` to the built value, ``"abs"`` to replace it, or an object of
+            ``dr.Operation``.
 
     Raises:
-        ParameterError: No chain has such a parameter, or a value that was drawn is not allowed.
+        ParameterError: No motor has such a parameter, or a drawn value is not allowed.
     """
     drawing = _known("distribution", distribution, _DISTRIBUTIONS, dr.Distribution)
     doing = _known("operation", operation, _OPERATIONS, dr.Operation)
@@ -127,20 +128,20 @@ def randomize_motors(
     joints: Mapping[str, str] | None = None,
     asset_cfg: SceneEntityCfg = _ROBOT,
 ) -> None:
-    """Give joints of an entity motors that are drawn from fitted ones, all that was fitted together.
+    """Draw motors of an entity's joints around fitted ones, with all fitted parameters together.
 
-    Inertia of rotors and constant friction are written to the model.
+    Rotor inertia and constant friction are written to the model.
 
     Args:
         env: The environment.
         env_ids: Which environments. None means all.
-        from_fit: A ``fleet.yaml``, or the ``actuon.yaml`` of a fit, whose chain is that of the joints.
-        joints: Regexes of joints that get motors, and the joint of the file that each is drawn from. Default: all that
-            have a chain, by their own names.
+        from_fit: A ``fleet.yaml``, or the ``actuon.yaml`` of a fit, with the stages of the joints' motors.
+        joints: Regexes of joints, and the joint of the file that each is drawn from. Default: all that have a motor, by
+            their names.
         asset_cfg: Which entity.
 
     Raises:
-        ParameterError: The chains of a config have no such parameter, and are not changed then.
+        ParameterError: The motors of a config lack a parameter of the file; they are not changed then.
     """
     ids = ids_to_reset("env_ids", env_ids, env.num_envs)
     rows = torch.as_tensor(ids, device=env.device)
@@ -160,14 +161,14 @@ def randomize_motors(
 def solve_friction(
     env: ManagerBasedRlEnv, env_ids: torch.Tensor | None = None, asset_cfg: SceneEntityCfg = _ROBOT
 ) -> None:
-    """Let MuJoCo solve the friction of an entity's chains firmly, also where it changes with speed or load.
+    """Make friction of an entity's motors stiff in MuJoCo, also if it changes with speed or load.
 
-    A term of mode ``"startup"``: mjlab then keeps friction for each environment, and gets it anew at each step, so that
-    its parameters may change and be randomised too.
+    A term of mode ``"startup"``: mjlab then has friction for each environment, which each step writes, so that its
+    parameters may be changed and randomised.
 
     Args:
         env: The environment.
-        env_ids: Not used: friction is that of all environments.
+        env_ids: Not used: the term applies to all environments.
         asset_cfg: Which entity.
     """
     del env_ids

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friction of chains that changes with speed or load, handed to MuJoCo Warp at each step."""
+"""Friction that changes with speed or load, written to MuJoCo Warp at each step."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from mjlab.sim import Simulation
 
 FIELDS = {signal: PROPERTIES[name].of_dof for signal, name in FRICTION.items()}
-"""By the signal of stages, the field of the model, which must be expanded: one value for each environment."""
+"""Fields of the model by signal of stages. They must be expanded, with a value for each environment."""
 
 
 class FrictionHandOver:
-    """Hands the friction that chains offer to the engine, and the loads that the engine tells to chains.
+    """Friction of chains for the engine, and external loads of the engine for chains.
 
     Args:
-        simulation: Whose fields are expanded.
+        simulation: Simulation with expanded fields.
         chains: The chains.
-        columns: The joints whose friction is handed over.
+        columns: Joints whose friction is written.
         dofs: Their DOFs in the model.
-        fields: Those of `FIELDS` that are handed over.
+        fields: Fields of `FIELDS` that are written.
     """
 
     def __init__(
@@ -55,18 +55,18 @@ class FrictionHandOver:
             self._read = warp_load_reader(simulation.wp_data, table, loads)
 
     def read_loads(self) -> None:
-        """Let chains see what pushed on joints in the last step."""
+        """Read the external loads of the last step."""
         if self._read is not None:
             self._read()
 
     def hand_over(self) -> None:
-        """Give the engine the friction of this step."""
+        """Write the friction of this step to the engine."""
         for field, signal in self._signals.items():
             getattr(self._simulation.model, field)[:, self._dofs] = signal[:, self._columns]
 
 
 def sharpen(simulation: Simulation, dofs: torch.Tensor) -> None:
-    """Let dry friction of these DOFs hold as firmly as MuJoCo can."""
+    """Make dry friction of these DOFs as stiff as MuJoCo can."""
     for field, firm in SOFTNESS.items():
         values = torch.tensor(firm(simulation.mj_model.opt.timestep), device=dofs.device)
         getattr(simulation.model, field)[:, dofs] = values
