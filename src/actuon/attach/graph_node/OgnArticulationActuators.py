@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `ArticulationActuators` node, as OmniGraph calls it. The ``.ogn`` file next to it declares its attributes."""
+"""The `ArticulationActuators` node of OmniGraph. The ``.ogn`` file next to it declares its attributes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..articulation_actuators import ArticulationActuators
 
 NAME = "ArticulationActuators"
 NODE_TYPE = f"actuon.graph.{NAME}"
-"""OmniGraph puts the name of the extension in front of the one in the ``.ogn`` file."""
+"""Node type: OmniGraph prefixes the name in the ``.ogn`` file with that of the extension."""
 
 
 class ActuatorsState:
@@ -32,12 +32,12 @@ class ActuatorsState:
         self._path = ""
 
     def pulse(self, inputs: Any, simulation: Simulation, allow_torch: bool) -> None:
-        """Do what a pulse at ``execIn`` asks for.
+        """Run a pulse at ``execIn``.
 
         Args:
             inputs: The node's inputs, by name.
-            simulation: Where the robot is.
-            allow_torch: Let the robot's file name PyTorch networks. Never from the graph, which is a file as well.
+            simulation: Simulation of the robot.
+            allow_torch: Let the robot's file name PyTorch networks. A graph cannot allow this, as it is a file as well.
         """
         auto = bool(inputs.autoStepPrePhysics)
         actuators = self._prepare(inputs.robotPath, simulation, auto, allow_torch)
@@ -50,7 +50,7 @@ class ActuatorsState:
             actuators.step_actuators(_time_step(inputs.stepDt, simulation))
 
     def _prepare(self, path: Any, simulation: Simulation, auto: bool, allow_torch: bool) -> ArticulationActuators:
-        """The actuators of the robot at ``path``: those that are there, or new ones."""
+        """Return the actuators of the robot at ``path``: the existing or new ones."""
         kept = self.actuators
         if kept is not None and path == self._path and kept.articulation.simulation is simulation:
             return kept
@@ -67,29 +67,29 @@ class ActuatorsState:
         return self.actuators
 
     def close(self) -> None:
-        """Give the engine its drives back. May be called again."""
+        """Restore the engine's drives. May be called again."""
         if self.actuators is not None:
             self.actuators.close()
         self.actuators = None
 
 
 class OgnArticulationActuators:
-    """Drives robots from a graph with the actuators of their file."""
+    """Node that drives robots with the actuators of their file."""
 
     OGN: dict[str, Any] = json.loads(Path(__file__).with_suffix(".ogn").read_text("utf-8"))[NAME]
     """Content of the ``.ogn`` file."""
 
     @staticmethod
     def internal_state() -> ActuatorsState:
-        """Return the state of a node, which OmniGraph hands to `compute` as ``db.per_instance_state``."""
+        """Return the state of a node, which OmniGraph passes to `compute` as ``db.per_instance_state``."""
         return ActuatorsState()
 
     @staticmethod
     def compute(db: Any) -> bool:
-        """Answer a pulse at ``execIn``.
+        """Run a pulse at ``execIn``.
 
         Returns:
-            Whether it went well. If not, ``db.log_error`` got the reason, and ``execOut`` gets no pulse.
+            True on success. Otherwise ``db.log_error`` receives the reason, and ``execOut`` no pulse.
         """
         try:
             state = _state_of(db)
@@ -100,21 +100,21 @@ class OgnArticulationActuators:
                 getattr(db, "allow_unsafe_torch_checkpoints", False),
             )
             db.outputs.execOut = _enabled()
-        except Exception as error:  # a graph goes on without the node that failed
+        except Exception as error:  # a graph continues without the node that failed
             db.log_error(str(error) if isinstance(error, ActuonError) else f"{type(error).__name__}: {error}")
             return False
         return True
 
     @staticmethod
     def release_instance(node: Any, graph_instance_id: Any) -> None:
-        """Let go of the robot: one instance of the graph goes away."""
+        """Release the robot when an instance of the graph is removed."""
         state = _states.pop((node.node_id(), graph_instance_id), None)
         if state is not None:
             state.close()
 
     @staticmethod
     def release(node: Any) -> None:
-        """Let go of the robot: the node goes away, with all instances of its graph."""
+        """Release the robot when the node is removed, with all instances of its graph."""
         for node_id, instance in list(_states):
             if node_id == node.node_id():
                 OgnArticulationActuators.release_instance(node, instance)
@@ -134,7 +134,7 @@ def _state_of(db: Any) -> ActuatorsState:
 
 
 def _enabled() -> Any:
-    """Return the value that fires an execution output: OmniGraph's own if that is loaded."""
+    """Return the value that fires an execution output: OmniGraph's own if it is loaded."""
     og = sys.modules.get("omni.graph.core")
     return 1 if og is None else og.ExecutionAttributeState.ENABLED
 

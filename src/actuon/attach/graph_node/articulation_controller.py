@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that commands joints from a graph, with the name and inputs that it has in Isaac Sim."""
+"""Node that commands joints from a graph, with the name and inputs of Isaac Sim's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMMANDS = {
     "velocityCommand": "set_dof_velocity_targets",
     "effortCommand": "set_dof_efforts",
 }
-"""Inputs, and what of an articulation they set."""
+"""Setters of an articulation, by input."""
 
 
 class ControllerState:
@@ -27,14 +27,14 @@ class ControllerState:
         self._robots: Articulation | None = None
 
     def robots(self, path: str, simulation: Simulation) -> Articulation:
-        """The robots at ``path``."""
+        """Return the robots at ``path``."""
         if self._robots is None or path != self._path or self._robots.simulation is not simulation:
             self._robots, self._path = Articulation(path, simulation), path
         return self._robots
 
 
 class IsaacArticulationController:
-    """Sets targets and efforts of joints at each pulse: by name, by index, or of all. NaN leaves a joint as it is."""
+    """Node that sets targets and efforts of joints at each pulse: by name, by index, or of all. NaN changes nothing."""
 
     OGN: ClassVar[dict[str, Any]] = {
         "inputs": {
@@ -57,7 +57,7 @@ class IsaacArticulationController:
 
     @staticmethod
     def compute(db: Any) -> bool:
-        """Answer a pulse: set all that is commanded, or nothing where one command does not fit."""
+        """Run a pulse: set all commands, or nothing if one does not fit."""
         try:
             robots = db.per_instance_state.robots(_path(db.inputs.robotPath, db.inputs.targetPrim), db.simulation)
             columns = _columns(robots, db.inputs.jointNames, db.inputs.jointIndices)
@@ -71,7 +71,7 @@ class IsaacArticulationController:
 
 
 def _path(robot_path: str, targets: Iterable[str] | None) -> str:
-    """The robot: its path, or else the prim that a relationship points to."""
+    """Return the path of the robot, or of the target of a relationship."""
     path = robot_path or next(iter([] if targets is None else targets), "")
     if not path:
         raise SimulationError("got neither robotPath nor targetPrim; one must name a robot, such as '/Robot'")
@@ -90,7 +90,7 @@ def _told(robots: Articulation, name: str, command: Any, columns: np.ndarray) ->
 
 
 def _columns(robots: Articulation, names: Iterable[str], indices: Any) -> np.ndarray:
-    """The joints that are commanded, shape (d,)."""
+    """Return the commanded joints, shape (d,)."""
     chosen = [str(name) for name in names]
     if chosen:
         return robots.to_write(None, robots.dof_columns(chosen)).dofs

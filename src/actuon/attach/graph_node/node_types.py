@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node types that `GraphRunner` knows: what starts a graph, constants, what commands joints, and our own node.
+"""Node types of `GraphRunner`: events, constants, commands of joints, and Actuon's own node.
 
-A node type is a class with ``OGN``, what an ``.ogn`` file would say about its inputs and outputs, and a static method
-``compute(db)``. One with ``event`` starts a pulse. One without an execution input is computed when its value is needed.
+A node type is a class with ``OGN``, the contents of an ``.ogn`` file about its inputs and outputs, and a static method
+``compute(db)``. A type with ``event`` starts pulses. A node without an execution input is computed on demand.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _ogn(inputs: dict[str, tuple[str, Any]], outputs: dict[str, str]) -> dict[st
 
 
 class IsaacArticulationActuators(OgnArticulationActuators):
-    """Our node by the name and with the ``stepDt`` that it has in Isaac Sim."""
+    """Actuon's node with the name and ``stepDt`` of Isaac Sim's."""
 
     OGN = OgnArticulationActuators.OGN | {
         "inputs": OgnArticulationActuators.OGN["inputs"]
@@ -38,14 +38,14 @@ class IsaacArticulationActuators(OgnArticulationActuators):
 
 
 class OnPlaybackTick:
-    """Starts a pulse at each `GraphRunner.tick`."""
+    """Node that starts a pulse at each `GraphRunner.tick`."""
 
     event = TICK
     OGN = _ogn({}, {"tick": EXECUTION, "deltaSeconds": "double", "time": "double", "frame": "double"})
 
     @staticmethod
     def compute(db: Any) -> bool:
-        """Send the pulse on, with the simulated time [s], that since the last tick [s], and the count of ticks."""
+        """Output the pulse, the simulated time [s], the time since the last tick [s], and the count of ticks."""
         db.outputs.deltaSeconds, db.outputs.time = db.pulse.dt, db.pulse.time
         db.outputs.frame = float(db.pulse.frame)
         db.outputs.tick = 1
@@ -53,7 +53,7 @@ class OnPlaybackTick:
 
 
 class OnTick:
-    """Starts a pulse at each `GraphRunner.tick`, or at every few."""
+    """Node that starts a pulse at each `GraphRunner.tick`, or at every n-th."""
 
     event = TICK
     OGN = _ogn(
@@ -71,7 +71,7 @@ class OnTick:
 
     @staticmethod
     def compute(db: Any) -> bool:
-        """Send the pulse on after skipping ``framePeriod`` of them. All times are simulated ones."""
+        """Output the pulse after skipping ``framePeriod`` of them. All times are simulated."""
         OnPlaybackTick.compute(db)
         db.outputs.isPlaying = True
         db.outputs.timeSinceStart = db.outputs.absoluteSimTime = db.pulse.time
@@ -80,39 +80,39 @@ class OnTick:
 
 
 class OnPhysicsStep:
-    """Starts a pulse just before each step of physics."""
+    """Node that starts a pulse before each step of physics."""
 
     event = PHYSICS_STEP
     OGN = _ogn({}, {"step": EXECUTION, "deltaSimulationTime": "double", "deltaSystemTime": "double"})
 
     @staticmethod
     def compute(db: Any) -> bool:
-        """Send the pulse on, with the time step [s] and the time on the clock since the last one [s]."""
+        """Output the pulse, the time step [s] and the wall-clock time since the last one [s]."""
         db.outputs.deltaSimulationTime, db.outputs.deltaSystemTime = db.pulse.dt, db.pulse.system_dt
         db.outputs.step = 1
         return True
 
 
 class Constant:
-    """Holds a value in ``inputs:value``, which others connect to."""
+    """Node with a constant in ``inputs:value``."""
 
     OGN = _ogn({"value": ("any", None)}, {})
 
     @staticmethod
     def compute(db: Any) -> bool:
-        """Nothing to do."""
+        """Do nothing."""
         return True
 
 
 class ConstructArray:
-    """Makes an array of values, in the order of the inputs ``input0``, ``input1``, ..."""
+    """Node that makes an array of the inputs ``input0``, ``input1``, ..."""
 
     dynamic_inputs = True
     OGN = _ogn({"arraySize": ("int", 1), "arrayType": ("token", "auto")}, {"array": "any"})
 
     @staticmethod
     def compute(db: Any) -> bool:
-        """Take the first ``arraySize`` values. Where there are fewer, the last is repeated."""
+        """Output the first ``arraySize`` values. If there are fewer, the last is repeated."""
         names = {int(name[5:]): name for name in vars(db.inputs) if name.startswith("input") and name[5:].isdigit()}
         values = [getattr(db.inputs, names[number]) for number in sorted(names)]
         size = int(db.inputs.arraySize)

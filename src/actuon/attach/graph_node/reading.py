@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs as they stand in a USD stage, checked: ``OmniGraph`` prims with ``OmniGraphNode`` prims below them."""
+"""Graphs of a USD stage: ``OmniGraph`` prims with ``OmniGraphNode`` prims below them."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ _numbers = itertools.count(1)
 
 @dataclass(eq=False)
 class Node:
-    """A node of a graph: what it is, and what its inputs are connected to."""
+    """A node of a graph, with its type and the connections of its inputs."""
 
     path: str
     prim: Usd.Prim
     implementation: Any
     """The class with ``compute(db)``."""
     inputs: list[str]
-    """Names of its inputs: those that its type declares, and others where the type allows them."""
+    """Names of its inputs, declared by its type or allowed by it."""
     sources: dict[str, list[tuple[Node, str]]] = field(default_factory=dict)
-    """By input: nodes and attributes, such as ``outputs:tick``, that it is connected to."""
+    """Nodes and attributes, such as ``outputs:tick``, that each input is connected to."""
     targets: dict[str, list[Node]] = field(default_factory=dict)
-    """By execution output: nodes that it pulses."""
+    """Nodes that each execution output pulses."""
     state: Any = None
     outputs: SimpleNamespace = field(default_factory=SimpleNamespace)
     number: int = field(default_factory=lambda: next(_numbers))
 
     def node_id(self) -> int:
-        """As OmniGraph's nodes have it."""
+        """Return the number of the node."""
         return self.number
 
     def get_graph_instance_id(self) -> str:
-        """As OmniGraph's nodes have it: a graph that is run here has one instance."""
+        """Return "": the graph has one instance."""
         return ""
 
     def get_prim_path(self) -> str:
-        """As OmniGraph's nodes have it."""
+        """Return the path of the node."""
         return self.path
 
     def ports(self, side: str) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Node:
 
 
 def find_graph(stage: Usd.Stage, path: str | Sdf.Path | None = None) -> Usd.Prim:
-    """The graph at ``path``, or the only one of the stage.
+    """Return the graph at ``path``, or the only one of the stage.
 
     Raises:
         RobotFileError: There is none, or more than one and no path.
@@ -94,7 +94,7 @@ def find_graph(stage: Usd.Stage, path: str | Sdf.Path | None = None) -> Usd.Prim
 
 
 def read_nodes(graph: Usd.Prim, node_types: Mapping[str, type[object]]) -> list[Node]:
-    """The nodes of a graph, with their connections.
+    """Return the nodes of a graph, with their connections.
 
     Raises:
         RobotFileError: A node is of an unknown type, a connection leads nowhere or in a circle, or a node has none.

@@ -28,23 +28,23 @@ _log = logging.getLogger("actuon.graph")
 
 @dataclass(frozen=True)
 class Pulse:
-    """Start of a run of the graph."""
+    """A pulse, which starts a run of the graph."""
 
     event: str
     dt: float
-    """Simulated time since the last one [s]."""
+    """Simulated time since the last pulse [s]."""
     time: float
     """Simulated time [s]."""
     frame: int
-    """How many there were before."""
+    """Number of earlier pulses."""
     system_dt: float
-    """Time on the clock since the last one [s]."""
+    """Wall-clock time since the last pulse [s]."""
 
 
 class NodeDatabase:
-    """Argument of ``compute(db)``: a node's values and state, with the names that OmniGraph's own has.
+    """Argument of ``compute(db)``: a node's values and state, with the names of OmniGraph.
 
-    ``simulation``, ``pulse``, ``in_physics_step`` and ``allow_unsafe_torch_checkpoints`` are ours, not OmniGraph's.
+    ``simulation``, ``pulse``, ``in_physics_step`` and ``allow_unsafe_torch_checkpoints`` are not in OmniGraph.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class NodeDatabase:
         self.error: str | None = None
 
     def log_error(self, message: str) -> None:
-        """Say why the node failed. The runner logs it, once until it changes."""
+        """Report why the node failed. The runner logs it once, until it changes."""
         self.error = str(message)
 
     def log_warning(self, message: str) -> None:
@@ -69,17 +69,17 @@ class NodeDatabase:
         _log.warning("%s: %s", self.node.path, message)
 
     def log_info(self, message: str) -> None:
-        """Log what is good to know."""
+        """Log information."""
         _log.info("%s: %s", self.node.path, message)
 
 
 class GraphRunner:
-    """Runs an action graph that is authored as ``OmniGraph`` and ``OmniGraphNode`` prims.
+    """Runner of an action graph of ``OmniGraph`` and ``OmniGraphNode`` prims on a simulation.
 
-    ``OnTick`` and ``OnPlaybackTick`` nodes start it at each `tick`, ``OnPhysicsStep`` nodes just before each step of
-    physics. Values are read from the stage at each pulse, so that an edit takes effect at the next one; nodes and
-    connections are read once. It runs until `close`, or until the simulation is closed. A node that fails logs an error
-    to ``actuon.graph``, and what it would have pulsed is not run.
+    ``OnTick`` and ``OnPlaybackTick`` nodes start the graph at each `tick`, ``OnPhysicsStep`` nodes before each step of
+    physics. Values are read from the stage at each pulse, so that edits act at the next one; nodes and connections are
+    read once. The graph runs until `close`, or until the simulation is closed. A node that fails logs an error to
+    ``actuon.graph``, and its outputs are not pulsed.
 
     Args:
         stage: A ``Usd.Stage``, or a USD file.
@@ -125,16 +125,16 @@ class GraphRunner:
         self._last_clock = dict.fromkeys(self._frames, time.perf_counter())
         self._closed = False
         self._subscription: Subscription | None = None
-        """That to steps of physics, as long as a node starts pulses there: a simulation that calls nobody at each step
-        takes many in one go."""
+        """Subscription to steps of physics, while a node starts pulses there: a simulation without callbacks takes many
+        steps at once."""
         if self._started_by(PHYSICS_STEP):
             self._subscription = self.simulation.subscribe(Event.PRE_STEP, lambda _, dt: self._start(PHYSICS_STEP, dt))
 
     def tick(self) -> bool:
-        """Let one frame pass: pulse the ``OnTick`` and ``OnPlaybackTick`` nodes.
+        """Advance by a frame: pulse the ``OnTick`` and ``OnPlaybackTick`` nodes.
 
         Returns:
-            Whether all went well. If not, see `errors`.
+            True if no node failed. Otherwise, see `errors`.
         """
         if self._closed:
             raise SimulationError(f"the runner of {self.graph_path} is closed")
@@ -158,7 +158,7 @@ class GraphRunner:
         return [node for node in self.nodes.values() if getattr(node.implementation, "event", None) == event]
 
     def _drop_removed(self) -> None:
-        """Release nodes that were taken off the stage, alone or with their graph."""
+        """Release nodes that were removed from the stage, alone or with their graph."""
         gone = [path for path, node in self.nodes.items() if not node.prim.IsValid()]
         for path in gone:
             _release(self.nodes.pop(path))
@@ -167,12 +167,12 @@ class GraphRunner:
             self._leave_steps()
 
     def _leave_steps(self) -> None:
-        """Be called at steps of physics no more."""
+        """End the subscription to steps of physics."""
         if self._subscription is not None:
             self._subscription.cancel()
 
     def _run(self, node: Node, pulse: Pulse) -> bool:
-        """Compute a node, and those that it pulses."""
+        """Compute a node, and the nodes that it pulses."""
         if not self._compute(node, pulse):
             return False
         fired = [name for name in node.execution("outputs") if int(getattr(node.outputs, name))]
@@ -188,7 +188,7 @@ class GraphRunner:
             db = NodeDatabase(node, self._inputs(node, pulse), self.simulation, pulse, self._allow_torch)
             if not node.implementation.compute(db):
                 error = db.error or "it failed without saying why"
-        except Exception as raised:  # a physics step goes on without the node that failed
+        except Exception as raised:  # a physics step continues without the node that failed
             error = str(raised) if isinstance(raised, ActuonError) else f"{type(raised).__name__}: {raised}"
         if error is None:
             self.errors.pop(node.path, None)
@@ -228,7 +228,7 @@ class GraphRunner:
         return getattr(node.outputs, name)
 
     def close(self) -> None:
-        """Run no more, and release the nodes. May be called again."""
+        """Stop the graph, and release the nodes. May be called again."""
         if self._closed:
             return
         self._closed = True
