@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gymnasium environments: a robot of your own with its motors, and the quadruped that comes with Actuon."""
+"""Gymnasium environments: any robot with its motors, and the quadruped of Actuon."""
 
 from ..errors import MissingExtraError
 

@@ -177,7 +177,7 @@ class QuadrupedEnv(RobotEnv):
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
     def _start_state(self, ids: np.ndarray) -> None:
-        """Move joints and base a little, and draw commands."""
+        """Move joints and base slightly at random, and draw commands."""
         dofs = self.robots.num_dofs
         drawn = np.stack([self._generators[i].uniform(-1.0, 1.0, dofs + 3) for i in ids]).astype(np.float32)
         velocities = np.zeros((len(ids), 6), np.float32)

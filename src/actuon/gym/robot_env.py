@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`RobotEnv`: a robot of your own with its motors, as a Gymnasium vector environment."""
+"""`RobotEnv`: any robot with its motors, as a Gymnasium vector environment."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class RobotEnv(VectorEnv):
         self.joints = [self.robots.dof_names[i] for i in self._driven]
         """Names of the joints that actions move."""
         if not self.joints:
-            raise ParameterError(f"'{robot}' has no servos, and no motors are given: there is nothing to act on")
+            raise ParameterError(f"'{robot}' has no servos, and no motors are given; pass motors=")
         self.home = self.robots.get_dof_positions().numpy()[0]
         """Positions of all joints at the start [rad or m], shape (D,)."""
         self._generators = [np.random.default_rng() for _ in range(num_envs)]

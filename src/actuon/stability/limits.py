@@ -489,7 +489,7 @@ def motion_grows(
         columns: DOFs of the robot that are driven, shape (d,).
         factors: Factors on all gains, shape (C,).
         delays: Additional delays of all efforts [steps], shape (C,).
-        uncoupled: Whether the DOFs do not influence each other, so that each has an energy of its own.
+        uncoupled: Whether the DOFs do not influence each other; each then has its own energy.
 
     Returns:
         Shape (1, C), or (d, C) for uncoupled DOFs.
