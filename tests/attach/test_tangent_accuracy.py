@@ -124,7 +124,7 @@ def test_the_integrator_is_chosen_by_stiffness_and_inertia(kd, chosen, measured,
     motor = ActuatorConfig(actuon.PDControlConfig(kp, kd), effort_mode="implicit")
     with MujocoSimulation(mujoco.MjSpec.from_string(CHAIN)) as simulation:
         with ArticulationActuators.from_actuators("arm", [(motor, name) for name in "abc"]) as actuators:
-            said = f"the model: Euler ignores slopes of efforts; it is {chosen} until close()"
+            said = f"the model: Euler ignores derivatives of efforts; it is {chosen} until close()"
             assert [record.getMessage() for record in caplog.records] == [said]
             assert actuators.mode_text == f"implicit efforts of 3 DOFs, {chosen} instead of Euler"
             found = []

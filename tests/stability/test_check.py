@@ -69,7 +69,7 @@ def test_the_integrator_of_tangents_is_not_worth_a_warning_where_nothing_is_step
     assert all(row.is_implicit for row in actuon.check(path).rows)
     assert not caplog.records
     with MujocoSimulation(path), ArticulationActuators("base"):
-        assert "Euler ignores slopes of efforts" in caplog.text
+        assert "Euler ignores derivatives of efforts" in caplog.text
 
 
 def test_an_unstable_robot_is_told_what_would_do(tmp_path):

@@ -37,6 +37,18 @@ class DrawnMotors:
         motors: Robot of the file that each motor is drawn around, shape (n, joints).
         clipped: By path, the number of the n × joints values that were clipped to the allowed range.
         left_out: Paths in the file that these actuators lack.
+
+    Examples:
+        >>> from actuon.fit import Fleet, FleetJoint, FleetParameter, save_fleet
+        >>> kp = FleetParameter("controller.kp", "N·m/rad", "log")
+        >>> fits = {"values": np.array([[20.0], [30.0]]), "covariances": np.full((2, 1, 1), 0.01)}
+        >>> rest = {"errors": np.full(2, 0.001), "times": {}, "settings": {}}
+        >>> knee = FleetJoint("knee", "pd", (kp,), **fits, **rest)
+        >>> save_fleet("fleet.yaml", Fleet(("a", "b"), ("a.yaml", "b.yaml"), (knee,)))
+        >>> motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp=20.0, kd=0.5))
+        >>> motors = actuon.Motors(motor, ["knee"], num_envs=8)
+        >>> print(motors.randomize(from_fit="fleet.yaml", seed=0))
+        fleet.yaml: 8 motors, drawn from 2 fitted robots
     """
 
     file: str

@@ -34,6 +34,19 @@ class ModelBuilder(newton.ModelBuilder):
     `add_actuator` takes Actuon's controllers and clamps; Newton's own drives work as before. `add_usd` reads actuators
     with Actuon. ``add_builder``, ``add_world`` and ``replicate`` copy them. `finalize` puts one actuator for
     each combination of stages into ``model.actuators``, to be stepped with ``actuator.step(state, control, ...)``.
+
+    Examples:
+        >>> import newton
+        >>> import warp as wp
+        >>> from actuon.newton import ModelBuilder
+        >>> builder = ModelBuilder()
+        >>> link = builder.add_link(mass=1.0, inertia=wp.mat33(0.01 * np.eye(3)))
+        >>> joint = builder.add_joint_revolute(parent=-1, child=link, axis=newton.Axis.Y)
+        >>> builder.add_articulation([joint])
+        >>> builder.add_actuator(actuon.ControllerPD, index=0, delay_steps=2, kp=40.0, kd=1.0)
+        >>> model = builder.finalize(device="cpu")
+        >>> len(model.actuators)
+        1
     """
 
     def add_actuator(

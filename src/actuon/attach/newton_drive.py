@@ -58,6 +58,16 @@ class DriveActuon(DriveBase):
 
     Raises:
         RobotFileError: The source is neither a file nor a motor, or has no actuator for the joint.
+
+    Examples:
+        >>> import newton
+        >>> import warp as wp
+        >>> from actuon.newton import DriveActuon
+        >>> pd = actuon.PDControlConfig(kp=60.0, kd=2.0)
+        >>> dofs = wp.array([0, 1, 2], dtype=wp.uint32, device="cpu")
+        >>> legs = newton.actuators.Actuator(dofs, drive=DriveActuon("ak80-9", controller=pd))
+        >>> legs.drive.kp.numpy()
+        array([60., 60., 60.], dtype=float32)
     """
 
     SHARED_PARAMS = frozenset(_ARGUMENTS)

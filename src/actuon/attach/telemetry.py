@@ -97,6 +97,12 @@ class Telemetry:
 
         Args:
             robot: Row of the robot in the arrays.
+
+        Examples:
+            >>> motors = actuon.Motors(actuon.assets.arm_yaml, ["joint1", "joint2"])
+            >>> _ = motors.step(np.zeros(2), np.zeros(2), target=0.1, dt=0.002)
+            >>> motors.telemetry().table().splitlines()[1].split()
+            ['joint1', '0', '60', '60', '0']
         """
         shown = {"velocity": self.velocity, "computed_effort": self.computed_effort}
         shown |= {"applied_effort": self.applied_effort, "mechanical_power": self.mechanical_power}

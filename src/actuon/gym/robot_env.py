@@ -209,6 +209,14 @@ class RobotEnv(VectorEnv):
 
         Returns:
             Observations of all environments, shape (N, O), and an empty dict.
+
+        Examples:
+            >>> envs = actuon.gym.QuadrupedEnv(num_envs=4)
+            >>> observations, _ = envs.reset(seed=0)
+            >>> again, _ = envs.reset(options={"env_ids": [2]})  # the others continue
+            >>> (again == observations).all(axis=1)
+            array([ True,  True, False,  True])
+            >>> envs.close()
         """
         ids, seeds = self._chosen(options), self._checked_seeds(seed)
         if not self._is_ready and len(ids) < self.num_envs:

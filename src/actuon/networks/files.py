@@ -80,6 +80,12 @@ def load_metadata(path: PathLike) -> dict[str, Any]:
 
     Raises:
         ParameterError: An entry is unknown, or has a value that is not allowed.
+
+    Examples:
+        >>> import torch
+        >>> actuon.save_network(torch.nn.Linear(2, 1), "motor.pt", effort_scale=20.0)
+        >>> actuon.load_metadata("motor.pt")
+        {'effort_scale': 20.0, 'model_type': 'mlp'}
     """
     return copy.deepcopy(_read_metadata(*_checked_path(path)))
 

@@ -12,7 +12,14 @@ from ..errors import StructureError
 
 
 class Event(enum.Enum):
-    """Events of a simulation. Callbacks receive the simulation and the arguments below."""
+    """Events of a simulation. Callbacks receive the simulation and the arguments below.
+
+    Examples:
+        >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=4) as simulation:
+        ...     kept = simulation.subscribe(actuon.Event.RESET, lambda _, ids: print(ids))
+        ...     simulation.reset([1, 3])
+        [1 3]
+    """
 
     PHYSICS_READY = "physics ready"
     """The simulation starts, for the first time or again after a stop. No arguments."""
@@ -47,7 +54,16 @@ class Subscription:
         self._callbacks = callbacks
 
     def cancel(self) -> None:
-        """End the subscription. May be called again, and from the callback."""
+        """End the subscription. May be called again, and from the callback.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     kept = simulation.subscribe(actuon.Event.PRE_STEP, lambda _, dt: print(dt))
+            ...     simulation.step()
+            ...     kept.cancel()
+            ...     simulation.step()
+            0.002
+        """
         self._callbacks.pop(self, None)
 
 

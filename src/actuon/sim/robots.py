@@ -50,7 +50,14 @@ class RobotKind:
 
 @dataclass(frozen=True, eq=False)
 class Robot:
-    """A robot in a simulation: its joints of one DOF, by name, and places of their values."""
+    """A robot in a simulation: its joints of one DOF, by name, and places of their values.
+
+    Examples:
+        >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+        ...     (robot,) = simulation.robots
+        ...     print(robot.name, robot.dof_names[:2], robot.is_fixed_base)
+        link0 ('joint1', 'joint2') True
+    """
 
     kind: RobotKind
     env: int

@@ -322,6 +322,13 @@ class Simulation:
 
         Args:
             env_ids: Which environments: whole numbers, a slice or a mask. Default: all, which also resets the time.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=3) as simulation:
+            ...     simulation.step(10)
+            ...     simulation.reset([1])
+            ...     print(actuon.Articulation("link0").get_dof_velocities().numpy().any(axis=1))
+            [ True False  True]
         """
         self.check_open()
         ids = ids_to_reset("env_ids", env_ids, self.num_envs)

@@ -107,7 +107,13 @@ class CheckResult:
         ]
 
     def table(self) -> str:
-        """Return the result as text."""
+        """Return the result as text.
+
+        Examples:
+            >>> table = actuon.check(actuon.assets.arm_mjcf, poses=4).table()
+            >>> table.splitlines()[0].split()[:4]
+            ['joint', 'inertia', 'kp', 'kd']
+        """
         rows = [COLUMNS, *self.cells()]
         widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
         lines = []

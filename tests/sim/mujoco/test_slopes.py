@@ -121,7 +121,7 @@ def test_an_integrator_that_ignores_slopes_is_changed_said_and_given_back(num_en
         before, state = fields_of(simulation.models[-1]), simulation.save_state().engine
         with caplog.at_level(logging.WARNING):
             drive = Stiff(simulation)
-        said = f"the model: {own} ignores slopes of efforts; it is {chosen} until close()"
+        said = f"the model: {own} ignores derivatives of efforts; it is {chosen} until close()"
         assert [record.getMessage() for record in caplog.records] == [said]
         assert (simulation.integrator, simulation.integrator_changed) == (chosen, own)
         simulation.step(3)

@@ -157,7 +157,7 @@ def test_a_saved_state_holds_slopes_and_a_reset_forgets_them(link):
         ({"solver": "featherstone"}, "SolverFeatherstone computes damping from the state before the step"),
         ({"solver": "semi_implicit"}, "SolverSemiImplicit computes damping from the state before the step"),
         ({"solver": "xpbd"}, "SolverXPBD applies drives only as far as its iterations"),
-        ({"integrator": "rk4"}, "SolverMuJoCo ignores slopes of efforts with the integrator 'rk4'"),
+        ({"integrator": "rk4"}, "SolverMuJoCo ignores derivatives of efforts with the integrator 'rk4'"),
     ],
 )
 def test_solvers_that_take_in_no_slopes_are_refused_by_name(options, why, link):

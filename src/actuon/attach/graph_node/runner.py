@@ -91,6 +91,14 @@ class GraphRunner:
     Raises:
         RobotFileError: There is no such graph, or it cannot be run.
         SimulationError: There is no simulation.
+
+    Examples:
+        >>> with actuon.NewtonSimulation(actuon.assets.quadruped_graph_usd) as simulation:
+        ...     runner = actuon.graph.GraphRunner(simulation.stage)
+        ...     simulation.step(2)
+        ...     print(runner.errors)
+        ...     runner.close()
+        {}
     """
 
     __reduce_ex__ = refuse_copies

@@ -102,7 +102,17 @@ class ActuatorGroups(Attachment):
         return self.groups[name]
 
     def resolution_table(self) -> str:
-        """Return a table of the parameters of each joint: value of the asset, of the config, used, unit, source."""
+        """Return a table of the parameters of each joint: value of the asset, of the config, used, unit, source.
+
+        Examples:
+            >>> pd = actuon.lab.IdealPDActuatorCfg([".*"], stiffness=600.0, damping=50.0)
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
+            ...     groups = actuon.lab.ActuatorGroups(actuon.Articulation("link0"), {"arm": pd})
+            ...     print("\\n".join(groups.resolution_table().splitlines()[:3]))
+            arm: IdealPDActuator
+            joint   parameter           asset  config  used   unit       source
+            joint1  stiffness           600    600     600    N·m/rad    config
+        """
         parts = []
         for name, model in self.groups.items():
             mode = "" if self._modes[name] == EXPLICIT else f", effort_mode {self._modes[name]}"

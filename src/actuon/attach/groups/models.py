@@ -192,7 +192,18 @@ class RemotizedPDActuator(DelayedPDActuator):
         return [ClampingRemotized(angles, ratios, efforts, self.parameters.arrays["effort_limit"])]
 
     def transmission_ratio(self, joint_pos: ArrayLike) -> np.ndarray:
-        """Return the turns of the motor per turn of the joint at ``joint_pos`` [rad], with its shape."""
+        """Return the turns of the motor per turn of the joint at ``joint_pos`` [rad], with its shape.
+
+        Examples:
+            >>> table = [[-2.0, 1.0, 30.0], [0.0, 1.2, 40.0]]  # angle [rad], ratio, effort [N·m]
+            >>> gains = {"stiffness": 60.0, "damping": 1.5}
+            >>> cfg = actuon.lab.RemotizedPDActuatorCfg(
+            ...     [".*"], **gains, joint_parameter_lookup=table
+            ... )
+            >>> knees = cfg.class_type(cfg, ["left", "right"], slice(None), 1, device="cpu")
+            >>> knees.transmission_ratio(np.array([[-1.0, 0.0]]))
+            array([[1.1, 1.2]], dtype=float32)
+        """
         require_detached(joint_pos, f"{self._where}: joint_pos")
         return np.interp(to_numpy(joint_pos), self._table[:, 0], self._table[:, 1]).astype(np.float32)
 

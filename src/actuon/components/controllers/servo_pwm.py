@@ -108,6 +108,12 @@ class ServoPWMControlConfig(ServoPWM, Config):
             bus_voltage: Voltage of the supply [V].
             pwm_limit: Register 36, 0 to 885.
             period: Period of the firmware's loop [s], for its integral and derivative. The manual does not state it.
+
+        Examples:
+            >>> motor = {"torque_constant": 1.0, "resistance": 5.0, "bus_voltage": 12.0}
+            >>> servo = actuon.ServoPWMControlConfig.from_dynamixel(800, **motor)
+            >>> round(servo.kp, 2)  # duty per rad
+            4.6
         """
         registers = {
             "position_p_gain": position_p_gain,
@@ -152,6 +158,12 @@ class ServoPWMControlConfig(ServoPWM, Config):
             resistance: Resistance of the winding [Ω].
             bus_voltage: Voltage of the supply [V].
             dead_zone: Addresses 26 and 27, in counts of 1/4096 turn, 0 to 32.
+
+        Examples:
+            >>> motor = {"torque_constant": 1.0, "resistance": 2.0, "bus_voltage": 7.4}
+            >>> servo = actuon.ServoPWMControlConfig.from_feetech(32, **motor)
+            >>> round(servo.kp, 2)  # duty per rad
+            5.31
         """
         _check_register("from_feetech: p_coefficient", p_coefficient, 254)
         _check_register("from_feetech: dead_zone", dead_zone, 32)

@@ -144,6 +144,12 @@ def read_lookup_table(path: PathLike) -> tuple[tuple[float, ...], tuple[float, .
 
     Raises:
         ParameterError: The file is missing, unreadable or empty, or a line is not two numbers.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path("knee.txt").write_text("-1.5 40\\n0.0 60\\n")
+        >>> actuon.read_lookup_table("knee.txt")
+        ((-1.5, 0.0), (40.0, 60.0))
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")

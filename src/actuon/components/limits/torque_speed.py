@@ -177,7 +177,12 @@ class TorqueSpeedClampingConfig(TorqueSpeed, Config):
 
     @classmethod
     def from_points(cls, points: Curve) -> Self:
-        """Return the polygon with these corners, each a speed and an effort, in order around it."""
+        """Return the polygon with these corners, each a speed and an effort, in order around it.
+
+        Examples:
+            >>> corners = [(-30.0, 10.0), (10.0, 10.0), (30.0, -10.0), (-10.0, -10.0)]
+            >>> limit = actuon.TorqueSpeedClampingConfig.from_points(corners)
+        """
         return cls(*_columns("points", points))
 
     @classmethod
@@ -188,6 +193,10 @@ class TorqueSpeedClampingConfig(TorqueSpeed, Config):
             driving: Speeds ≥ 0 [rad/s or m/s], rising, and the largest effort [N·m or N] in the direction of motion.
                 Two entries with equal speed are a jump. The first and the last effort also apply beyond their speeds.
             braking: Like ``driving``, against the motion. Default: the largest effort of ``driving`` at any speed.
+
+        Examples:
+            >>> driving = [(0.0, 18.0), (15.0, 18.0), (30.0, 0.0)]
+            >>> limit = actuon.TorqueSpeedClampingConfig.symmetric(driving)
         """
         drive = rising_curve("driving", driving)
         brake = rising_curve("braking", [(0.0, drive[:, 1].max())] if braking is None else braking)

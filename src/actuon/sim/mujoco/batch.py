@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All environments of a model: their states in rows, and what advances them, on MuJoCo's own batches."""
+"""All environments of a model, with their states in rows, stepped by MuJoCo's own batches."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from .model import ModelFields, field
 from .motor_table import MotorTable
 
 WORTH_SHARING = 2.0e-4
-"""Shortest run [s] that is shared with other threads: waking one takes some 50 µs."""
+"""Shortest run [s] that is shared with other threads: waking one takes about 50 µs."""
 
 STEPS_PER_CALL = 64
-"""Most steps of a call of compiled code: signals, such as that of Ctrl-C, are looked at between two."""
+"""Most steps of a call of compiled code: signals, such as that of Ctrl+C, are handled between calls."""
 
 MOST_THREADS = 64
 """Most threads of a run."""
 
 STEEPEST = -1.0e9
-"""Steepest slope that is handed over: MuJoCo takes no control beyond 1e10."""
+"""Largest derivative that is written to a control: MuJoCo accepts none beyond 1e10."""
 
 _CALLBACKS = ("passive", "control", "contactfilter", "sensor", "act_dyn", "act_gain", "act_bias", "time")
 
 
 class Batch:
-    """The states of N environments, and what advances them.
+    """N environments, with their states and steps.
 
-    An environment that is asked for its ``MjData`` has one of its own from then on, which then holds its state: what is
-    written into it takes effect. The others share one for each thread. Where trees may sleep, which is not part of
-    MuJoCo's state, each environment has its own.
+    After the first access to its ``MjData``, an environment has its own, which is kept in sync and may be written to.
+    The others share one for each thread. If trees may sleep, which is not part of MuJoCo's state, each environment has
+    its own.
 
     Args:
         fields: The models.
-        rows: What actuators see, float32: ``joint_q`` of shape (N, nq), and ``joint_qd``, ``joint_target_q``,
+        rows: Arrays of actuators, float32: ``joint_q`` of shape (N, nq), and ``joint_qd``, ``joint_target_q``,
             ``joint_target_qd`` and ``joint_f`` of shape (N, nv).
         targets: Targets that are controls of servos.
     """
@@ -65,7 +65,7 @@ class Batch:
         kinds = mujoco.mjtState
         self._signature = int(kinds.mjSTATE_INTEGRATION)
         self.states = np.zeros((self.num_envs, mujoco.mj_stateSize(model, self._signature)))
-        """Integration state of each environment, as ``mj_getState`` gives it, shape (N, W)."""
+        """Integration state of each environment, as of ``mj_getState``, shape (N, W)."""
         self._starts = self._find_blocks()
         self.own: dict[int, Any] = {}
         """The ``MjData`` of environments that have one."""
@@ -73,7 +73,7 @@ class Batch:
         self.loads: np.ndarray | None = None
         """External loads of the last step [N·m or N], shape (N, nv), once `tell_loads` was called."""
         self.notes = np.zeros((self.num_envs, 5), np.int64)
-        """Status of each environment, steps of the last run, and where an effort was not finite. See `loop.Note`."""
+        """Status of each environment, steps of the last run, and efforts that were not finite. See `loop.Note`."""
         self._owners = np.zeros(MOST_THREADS, np.uint64)
         self._motors: MotorTable | None = None
         self._workers: list[tuple[Any, Any]] = []
@@ -113,7 +113,7 @@ class Batch:
             self.data(env)
 
     def _find_blocks(self) -> dict[str, slice]:
-        """Return the place of each part of a state, such as ``"qpos"``, in what ``mj_getState`` gives."""
+        """Return the place of each part of a state of ``mj_getState``, such as ``"qpos"``."""
         kinds, model = mujoco.mjtState, self._fields.model
         names = {int(getattr(kinds, name)): name for name in dir(kinds) if name.startswith("mjSTATE_")}
         blocks, at, bit = {}, 0, 1
@@ -134,7 +134,7 @@ class Batch:
         self._lower = np.full((self.num_envs, len(lines)), -np.inf)
         self._upper = np.full((self.num_envs, len(lines)), np.inf)
         self.line_of = np.full(self._fields.model.nv, -1)
-        """Which line is the effort of each DOF, or -1, shape (nv,)."""
+        """Index of the line for the effort of each DOF, or -1, shape (nv,)."""
         self.line_of[[line.dof for line in lines]] = np.arange(len(lines))
         self._before = np.zeros((self.num_envs if lines else 0, self.states.shape[1]))
         plan = self._plan
@@ -142,9 +142,9 @@ class Batch:
         plan.lower, plan.upper, plan.before = (x.ctypes.data for x in (self._lower, self._upper, self._before))
 
     def change(self, targets: list[Any], lines: list[Any]) -> None:
-        """Go on with the model that the fields share now, of the same parts but for actuators at the end.
+        """Continue with the present model of the fields, which differs only in actuators at the end.
 
-        What anyone wrote into an ``MjData`` must have been read by `refresh` before.
+        Call `refresh` before, to read values that users wrote into an ``MjData``.
         """
         before = {name: self.block(name).copy() for name in self._starts}
         self.states = np.zeros((self.num_envs, mujoco.mj_stateSize(self._fields.model, self._signature)))
@@ -163,7 +163,7 @@ class Batch:
             self.data(env)
 
     def _fill(self) -> None:
-        """Tell the plan where the states and what actuators see lie."""
+        """Write the addresses of states and arrays into the plan."""
         plan, starts = self._plan, self._starts
         plan.model = self._fields.model._address
         plan.width, plan.nq, plan.nv = self.states.shape[1], self._fields.model.nq, self._fields.model.nv
@@ -179,21 +179,21 @@ class Batch:
         return self.part(self.states, name)
 
     def part(self, states: np.ndarray, name: str) -> np.ndarray:
-        """Return that part of any states, of shape (..., W)."""
+        """Return a part of states of shape (..., W)."""
         return states[..., self._starts[name]]
 
     @property
     def is_noted(self) -> bool:
-        """Whether the status of an environment is not `RUNS`."""
+        """Return whether the status of an environment is not `RUNS`."""
         return bool(self._plan.num_noted)
 
     @property
     def is_sound(self) -> bool:
-        """Whether no state was not finite, or huge, when last looked at."""
+        """Whether all states were finite and not huge at the last check."""
         return not self._plan.num_noted or not (self.notes[:, 0] == DIVERGED).any()
 
     def forget_notes(self) -> None:
-        """Let environments run again whose efforts were not finite."""
+        """Clear the status of environments whose efforts were not finite, so that they run again."""
         if self._plan.num_noted:
             self.notes[self.notes[:, 0] != DIVERGED, 0] = RUNS
             self._count_notes()
@@ -202,7 +202,7 @@ class Batch:
         self._plan.num_noted = int(np.count_nonzero(self.notes[:, 0]))
 
     def data(self, env: int) -> Any:
-        """Return the ``MjData`` of an environment, which it has for itself from now on."""
+        """Return the environment's own ``MjData``."""
         if env not in self.own:
             data = mujoco.MjData(self._fields.model)
             mujoco.mj_setState(self._fields.model, data, self.states[env], self._signature)
@@ -212,7 +212,7 @@ class Batch:
         return self.own[env]
 
     def scratch_data(self, env: int) -> tuple[Any, Any]:
-        """Return model and ``MjData`` with the state of an environment, to compute something and forget it."""
+        """Return model and ``MjData`` with the state of an environment, for temporary computations."""
         model, data = self._worker_pairs(1)[0]
         self._fields.load(env, model)
         if env in self.own:
@@ -240,7 +240,7 @@ class Batch:
         return range(*envs.indices(self.num_envs)) if isinstance(envs, slice) else envs.tolist()
 
     def set_states(self, envs: np.ndarray, states: np.ndarray) -> None:
-        """Put environments into a state, of shape (n, W), with all trees awake, and show it."""
+        """Set the states of environments, shape (n, W), with all trees awake, and update arrays."""
         self.states[envs] = states
         for env in envs:
             if env in self.own:
@@ -251,7 +251,7 @@ class Batch:
         self.update_arrays(envs)
 
     def forward(self, envs: Iterable[int]) -> None:
-        """Bring what an ``MjData`` shows, and loads, up to date with positions and velocities that were written."""
+        """Update an ``MjData`` and loads after positions or velocities were written."""
         for env in envs:
             if env in self.own or self.loads is not None:
                 model, data = self.scratch_data(env)
@@ -260,7 +260,7 @@ class Batch:
                     self.loads[env] = external_loads(data, self._is_free)
 
     def tell_loads(self) -> np.ndarray:
-        """Return what pushes on DOFs besides motors [N·m or N], shape (N, nv), an array that each step updates."""
+        """Return the external loads of DOFs [N·m or N], shape (N, nv), an array that each step updates."""
         if self.loads is None:
             self._is_free = is_free(self._fields.model)
             self._layout = load_layout(self._is_free)
@@ -270,12 +270,12 @@ class Batch:
         return self.loads
 
     def compensation(self, envs: Iterable[int]) -> dict[int, np.ndarray]:
-        """Return the gravity compensation that MuJoCo counts among the efforts of actuators, in the present state.
+        """Return the gravity compensation that MuJoCo includes in actuator efforts, at the present state.
 
-        A model without actuators, or with actuation switched off, does none there.
+        It is zero without actuators, or with actuation disabled.
 
         Returns:
-            [N·m or N], by environment, each of shape (nv,).
+            Efforts [N·m or N], by environment, each of shape (nv,).
         """
         shared = self._fields.model
         if not shared.nu or shared.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION):
@@ -291,7 +291,7 @@ class Batch:
         return found
 
     def refresh(self) -> None:
-        """Read environments that have an ``MjData``, which anyone may have written into."""
+        """Read environments with their own ``MjData``, which users may have written to."""
         if self.own:
             if self._plan.num_noted:
                 self.notes[list(self.own), 0] = RUNS
@@ -299,8 +299,8 @@ class Batch:
             self._functions.refresh_all(self._plan_at)
 
     def update_arrays(self, envs: Any = slice(None)) -> None:
-        """Let actuators see state, efforts and targets of environments, and look at their state."""
-        with np.errstate(over="ignore", invalid="ignore"):  # too large for 32 bits is infinite, and told by a check
+        """Update the arrays of actuators from environments, and check their states."""
+        with np.errstate(over="ignore", invalid="ignore"):  # infinity in 32 bits is reported by a check
             for kind, name in (("joint_q", "qpos"), ("joint_qd", "qvel"), ("joint_f", "qfrc_applied")):
                 self._rows[kind][envs] = self.block(name)[envs]
             for line in self._lines:
@@ -317,13 +317,13 @@ class Batch:
         self.look(envs)
 
     def look(self, envs: Any) -> None:
-        """Find out whether positions and velocities of environments, which were written, are finite and not huge."""
+        """Check whether written positions and velocities of environments are finite and not huge."""
         moving = self.states[envs, self._starts["qpos"].start : self._starts["qvel"].stop]
         self.notes[envs, 0] = np.where((np.abs(moving) <= HUGE).all(axis=-1), RUNS, DIVERGED)
         self._count_notes()
 
     def _worker_pairs(self, count: int) -> list[tuple[Any, Any]]:
-        """Return at least so many models, each with an ``MjData``. Where environments differ, they are copies."""
+        """Return at least ``count`` models, each with an ``MjData``. If environments differ, they are copies."""
         shared = self._fields.model
         if not self._workers or self._workers_version != self._fields.version:
             kept = [data for _, data in self._workers]
@@ -338,7 +338,7 @@ class Batch:
     def bind(
         self, programs: Sequence[MotorProgram], robots: Sequence[Robot], by_position: Callable[[], bool]
     ) -> MotorTable:
-        """Return motors as the loop takes them: the same as long as programs and fields stay."""
+        """Return motors for the loop, the same object while programs and fields stay the same."""
         known, fields = self._motors, [*self._fields.rows]
         if (
             known is None
@@ -359,15 +359,15 @@ class Batch:
         self._functions.drive_all(self._plan_at, ctypes.addressof(motor))
 
     def run(self, steps: int, watch: StateWatch | None) -> None:
-        """Advance all environments, motors included. One that is not finite, or huge, goes no further.
+        """Advance all environments and their motors. An environment that is not finite, or huge, stops.
 
         Args:
             steps: Number of steps.
-            watch: Gets velocities and efforts after each.
+            watch: Receives velocities and efforts after each step.
 
         Raises:
-            mujoco.FatalError: MuJoCo raised an error in an environment, which stays where the last step took it. The
-                others took all steps.
+            mujoco.FatalError: MuJoCo raised an error in an environment, which stays at its last step. The others took
+                all steps.
         """
         plan = self._plan
         self.forget_notes()
@@ -391,7 +391,7 @@ class Batch:
             raise mujoco.FatalError(error)
 
     def _run_compiled(self, steps: int) -> str:
-        """Take steps of the plan. Returns MuJoCo's error in the first environment that had one, or nothing."""
+        """Take steps of the plan. Returns MuJoCo's error in the first environment with one, or an empty text."""
         work = steps * self._work
         threads = 1 if work <= WORTH_SHARING else min(available_threads(), self.num_envs, MOST_THREADS)
         if self._may_sleep and self._fields.rows:
@@ -419,7 +419,7 @@ class Batch:
         return text if self.num_envs == 1 else f"environment {env}: {text}"
 
     def _run_in_python(self, steps: int) -> None:
-        """Advance through MuJoCo's bindings, which alone can call callbacks in Python, and raise what these raise."""
+        """Advance through MuJoCo's bindings, which call callbacks in Python, and raise their exceptions."""
         plan, worker = self._plan_at, None
         for env in range(self.num_envs):
             model, data = self.scratch_data(env)
@@ -442,7 +442,7 @@ class Batch:
                     taken += 1
 
     def _fill_fields(self, threads: int) -> None:
-        """Tell the plan the fields in which environments differ, and give each thread a model."""
+        """Write the fields in which environments differ into the plan, and create a model for each thread."""
         rows, plan = self._fields.rows, self._plan
         self._field_table = (Field * len(rows))(
             *(Field(r.ctypes.data, r.nbytes // self.num_envs) for r in rows.values())
@@ -466,7 +466,7 @@ class Batch:
 
 
 class _Handle:
-    """A batch of MuJoCo's, which runs the loop on threads and catches errors."""
+    """A batch of MuJoCo, which runs the loop on threads and catches errors."""
 
     def __init__(self, model: Any, num_envs: int, threads: int, may_sleep: bool):
         config = _Config(threads, may_sleep)  # MuJoCo asks for it, though each environment has an MjData of its own
@@ -486,7 +486,7 @@ class _Handle:
 
 
 def _free_stack(data: Any) -> None:
-    """Give back the memory of a step that an error left."""
+    """Free the memory of a step that ended in an error."""
     data.pstack = data.pbase = 0
 
 

@@ -36,7 +36,7 @@ class MujocoBodies:
         shared = self._fields.model
         free = np.flatnonzero(shared.jnt_type == int(mujoco.mjtJoint.mjJNT_FREE))
         self._free = {int(shared.jnt_bodyid[j]): (int(shared.jnt_qposadr[j]), int(shared.jnt_dofadr[j])) for j in free}
-        """Where position and velocity of free joints begin, by their body."""
+        """Addresses of position and velocity of free joints, by body."""
 
     def poses(self, at: DofSet) -> np.ndarray:
         """Return position [m] and orientation (x, y, z, w) of roots in the world, float32 of shape (n, 7)."""
@@ -47,11 +47,11 @@ class MujocoBodies:
         return self._read(at, 6, self._velocities)
 
     def set_poses(self, at: DofSet, poses: np.ndarray) -> None:
-        """Move robots with a free base. Quaternions are made of length one."""
+        """Move robots with a free base. Quaternions are normalised."""
         self._set(at, poses, self._set_poses)
 
     def set_velocities(self, at: DofSet, velocities: np.ndarray) -> None:
-        """Give robots with a free base a velocity."""
+        """Set velocities of robots with a free base."""
         self._set(at, velocities, self._set_velocities)
 
     def push(self, at: DofSet, forces: np.ndarray) -> None:
@@ -73,7 +73,7 @@ class MujocoBodies:
 
         Args:
             at: The robots.
-            link: Which one of their links.
+            link: Index of the link.
             values: ``mass`` [kg], ``com_x`` … [m] and ``inertia_x`` … [kg·m²], in the frames of the model, each of
                 shape (n,).
         """
@@ -144,14 +144,14 @@ class MujocoBodies:
 
 
 def _by_root(at: DofSet) -> list[tuple[int, Any, Any]]:
-    """Return root bodies, with the rows of their robots and the environments of these, as slices where without gaps."""
+    """Return root bodies, with rows and environments of their robots, as slices if contiguous."""
     if len(at.kinds) == 1:
         return [(int(at.kind.links[0]), slice(None), at.env_index)]
     return [(int(kind.links[0]), as_slice(rows), as_slice(at.envs[rows])) for kind, rows in at.kinds]
 
 
 def _rotated(quaternions: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Return vectors of shape (n, 3), turned by quaternions (x, y, z, w) of shape (n, 4)."""
+    """Return vectors of shape (n, 3), rotated by quaternions (x, y, z, w) of shape (n, 4)."""
     axis, w = quaternions[:, :3], quaternions[:, 3:]
     twice = 2.0 * np.cross(axis, vectors)
     return vectors + w * twice + np.cross(axis, twice)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structures that Python and compiled code share, MuJoCo's C library, and the places of fields in an ``MjData``."""
+"""Structures that Python and compiled code share, MuJoCo's C library, and offsets of fields in an ``MjData``."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ MOST_BYTES = 16384
 
 
 def many(kind: str, names: str) -> dict[str, str]:
-    """Return fields of one type: names, with spaces between them."""
+    """Return fields of one type, from names separated by spaces."""
     return dict.fromkeys(names.split(), kind)
 
 
 class Structs:
-    """Structures that are declared once, for Python and for C."""
+    """Structures, declared once for Python and for C."""
 
     def __init__(self) -> None:
         self._types: dict[str, Any] = {"long long": ctypes.c_longlong, "double": ctypes.c_double}
         self._texts: list[str] = []
 
     def add(self, name: str, **fields: str) -> Any:
-        """Return a structure. ``fields`` have their types in C: numbers, structures that were added, or addresses."""
+        """Add and return a structure. ``fields`` have C types: numbers, earlier structures, or addresses."""
         lines, members = [], []
         for field, kind in fields.items():
             lines.append(kind.replace("(*)", f"(*{field})") if "(*)" in kind else f"{kind} {field}")
@@ -41,7 +41,7 @@ class Structs:
 
     @property
     def text(self) -> str:
-        """All of them in C."""
+        """Declarations in C."""
         return "\n".join(self._texts)
 
 
@@ -119,9 +119,9 @@ limited="true"/><joint axis="0 0 1" frictionloss="1" range="-1 1" limited="true"
 
 @functools.cache
 def data_offsets(*names: str) -> tuple[int, ...]:
-    """Return where an ``MjData`` holds arrays, and its number of constraints, ``"nefc"`` [bytes].
+    """Return the offsets of arrays and of the number of constraints, ``"nefc"``, in an ``MjData`` [bytes].
 
-    That differs between versions of MuJoCo. Arrays are found by their addresses, the number by its value, in three
+    They differ between versions of MuJoCo. Arrays are found by their addresses, the number by its value, in three
     states of a small robot.
     """
     model = mujoco.MjModel.from_xml_string(_PROBE)

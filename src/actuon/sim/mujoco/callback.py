@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors in anybody's loop: a C function behind ``mjcb_control`` that steps the motors of models that it knows.
+"""Motors in any MuJoCo loop: a C function behind ``mjcb_control`` that steps the motors of known models.
 
-A model is recognised by the name of a text element, which copies, pickles and files of it carry. What its motors
-remember lies in ``act``, as MuJoCo's own activations do, so that resets, keyframes, copies and rollouts carry it:
+A model is recognised by the name of a text element, which its copies, pickles and files keep. The memory of its motors
+is in ``act``, like MuJoCo's own activations, so that resets, keyframes, copies and rollouts include it:
 
-- the number of the trajectory, 0 where it has just begun; -k for one that begins with the number k - 1;
+- the number of the trajectory, 0 for a new one; -k for one that starts with the number k - 1;
 - the time of the last step;
-- what chains remember before that step, and after it: where MuJoCo asks again at the same time, as ``mj_forward`` and
-  finite differences do, the chains begin from *before* again, and the memory advances once per step of time;
-- past signals of delays, once: only the newest row is written in a step, and it is written again.
+- the memory of chains before that step, and after it. If MuJoCo evaluates the callback again at the same time, as
+  ``mj_forward`` and finite differences do, chains start from *before* again, and memory advances once per time step;
+- past signals of delays, once: a step writes only the newest row, again if it is repeated.
 
-Kernels work on spare cells, of which a call claims one, so that MuJoCo's threads do not meet. Those that Warp compiles
-without optimisation keep a pointer to the stack of the thread that came last: they get one cell of a model, and so run
-one after the other.
+Kernels work on spare cells. Each call claims one, so that MuJoCo's threads are independent. Kernels that Warp compiles
+without optimisation keep a pointer to the stack of the last thread: they get one cell of a model, and run one after the
+other.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .c_code import CALL, RUN, Structs, address_of, data_offsets, library, many
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
 
 CELLS = 64
-"""Spare cells: calls that can be under way at the same time."""
+"""Number of spare cells: calls that can run at the same time."""
 MODELS = 256
-"""Models that can be loaded at the same time."""
+"""Largest number of loaded models."""
 
 _structs = Structs()
 
@@ -45,13 +45,13 @@ Call = _structs.add("Call", **CALL)
 """Kernel that steps the motors on a cell."""
 
 Draw = _structs.add("Draw", own="const char*", other="char*", **many("long long", "stride count is_last"))
-"""Loads of motors on a battery: their own, and what the others draw, ``stride`` bytes from one cell to the next. The
+"""Loads of motors on a battery: their own, and those of the others, ``stride`` bytes from one cell to the next. The
 last of a battery is marked."""
 
 Words = _structs.add("Words", base="char*", **many("long long", "stride count is_int is_twice numbered"))
 """Part of the memory of chains: ``count`` numbers of a cell, ``stride`` bytes from one cell to the next.
 
-It begins with its initial value, and ``numbered`` times the number of the trajectory.
+It starts at its initial value plus ``numbered`` times the number of the trajectory.
 """
 
 Control = _structs.add("Control", place="long long", **many("double", "scale offset low high"))
@@ -101,7 +101,7 @@ Table = _structs.add(
     **many("long long", "text bad_control count"),
     robots="Robot**",
 )
-"""All that the callback knows. There is one, which is never freed."""
+"""Data of the callback. There is one table, which is never freed."""
 
 _CODE = """
 enum { TIME = 1, QPOS = 2, QVEL = 4, ACT = 8, CTRL = 64, ALL = TIME | QPOS | QVEL | ACT | CTRL };
@@ -375,9 +375,9 @@ def _find_addresses(address: wp.uint64, out: wp.array(dtype=wp.uint64)) -> None:
 
 
 class Door:
-    """The callback, and the motors that it knows.
+    """The callback, with its motors.
 
-    A callback that somebody else has set is kept, and called first. One that is set later replaces this one.
+    An earlier callback is kept and called first. A later one replaces this one.
     """
 
     def __init__(self) -> None:
@@ -410,10 +410,10 @@ class Door:
         return bool(_slot().value == self._control)
 
     def add(self, robot: Any) -> int:
-        """Step the motors of a robot from now on. Returns its place."""
+        """Add the motors of a robot. Returns its place."""
         place = next((i for i in range(MODELS) if not self._robots[i]), None)
         if place is None:
-            raise SimulationError(f"{MODELS} models are loaded; unload() those that are not needed any more")
+            raise SimulationError(f"{MODELS} models are loaded; unload() those that are no longer needed")
         self._robots[place] = ctypes.addressof(robot)
         self._table.count = max(self._table.count, place + 1)
         if not self.is_installed:
@@ -422,7 +422,7 @@ class Door:
         return place
 
     def remove(self, place: int) -> None:
-        """Step the motors at a place no more. After the last one, the callback of before is put back."""
+        """Remove the motors at a place. After the last one, the earlier callback is restored."""
         self._robots[place] = None
         if not any(self._robots) and self.is_installed:
             _slot().value = self._table.previous
@@ -430,8 +430,8 @@ class Door:
 
     @contextlib.contextmanager
     def look(self, model: Any, data: Any, robot: Any) -> Iterator[int]:
-        """Compute what motors give at the present state. The cell that has it is valid within the context; -1 where
-        the model has other sizes than the one that was loaded."""
+        """Evaluate motors at the present state. The returned cell is valid within the context; -1 if the sizes of the
+        model differ from those of the loaded one."""
         cell = self._look(model._address, data._address)
         try:
             yield cell
@@ -442,16 +442,16 @@ class Door:
 
 @functools.cache
 def door() -> Door:
-    """Return the only one, which stays as long as the process."""
+    """Return the only instance, which lives as long as the process."""
     with no_callback():
         return Door()
 
 
 @contextlib.contextmanager
 def no_callback() -> Iterator[None]:
-    """Let MuJoCo call no callback in Python in this context, such as while it compiles a model.
+    """Disable callbacks in Python in this context, such as while MuJoCo compiles a model.
 
-    It then tries a step, and such a callback refuses a model that Python does not know yet.
+    The compiler tries a step, and such a callback fails on a model that Python does not know yet.
     """
     if mujoco.get_mjcb_control() is None:
         yield
@@ -465,12 +465,12 @@ def no_callback() -> Iterator[None]:
 
 
 def _slot() -> Any:
-    """Return the place where MuJoCo looks for the callback."""
+    """Return the address of MuJoCo's pointer to the callback."""
     return ctypes.c_void_p.in_dll(library(), "mjcb_control")
 
 
 def _timestep_offset() -> int:
-    """Return where an ``MjModel`` holds its time step [bytes], which differs between versions of MuJoCo."""
+    """Return the offset of the time step in an ``MjModel`` [bytes], which differs between versions of MuJoCo."""
     model = mujoco.MjModel.from_xml_string("<mujoco/>")
     values = np.ctypeslib.as_array((ctypes.c_double * 512).from_address(model._address))
     found = []

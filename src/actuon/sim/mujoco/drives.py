@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MuJoCo's own drives of robots: disabled, added, and the efforts that they and their joints allow."""
+"""MuJoCo's own drives of robots: disabling, adding, and limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MujocoDrives:
 
     @property
     def version(self) -> int:
-        """Another number whenever a DOF has got or lost a drive."""
+        """Number that changes when a DOF gets or loses a drive."""
         return self._model.version
 
     def follows(self, kind: str, at: DofSet) -> np.ndarray:
@@ -42,14 +42,14 @@ class MujocoDrives:
         return np.array([self._model.actuators.follows(dof, what) for dof in at.columns("joint_qd").tolist()], bool)
 
     def silence(self, at: DofSet) -> Undo:
-        """Switch off actuators that drive these DOFs and no others."""
+        """Disable actuators that drive these DOFs and no others."""
         return self._silence(at, self._model.actuators.ids(at.columns("joint_qd")))
 
     def _silence(self, at: DofSet, actuators: Sequence[int]) -> Undo:
-        """Switch actuators off.
+        """Disable actuators.
 
-        The current and heat of a DC motor stay as they are: their equations divide by its resistance, which is among
-        the gains.
+        The current and heat of a DC motor stay unchanged: their equations divide by its resistance, which is one of the
+        gains.
         """
         fields, ids = self._fields, np.array(actuators, np.int64)
         undo = fields.snapshot(dict.fromkeys(GAIN_FIELDS, ids), at)
@@ -66,7 +66,7 @@ class MujocoDrives:
         return undo
 
     def are_silent(self, at: DofSet) -> np.ndarray:
-        """Return whether no actuator pushes on a DOF, neither on its joint nor through a tendon, shape (n, d)."""
+        """Return whether no actuator acts on a DOF, on its joint or through a tendon, shape (n, d)."""
         everyone = np.arange(self._fields.model.nactuator)
         active = np.zeros((len(at), len(everyone)), dtype=bool)
         for name in ("actuator_gainprm", "actuator_biasprm"):
@@ -75,7 +75,7 @@ class MujocoDrives:
         return np.asarray(active.astype(np.float32) @ moves.astype(np.float32) == 0.0)
 
     def describe(self, at: DofSet) -> str:
-        """Return which actuator still pushes on a single DOF."""
+        """Describe the actuator that still acts on a single DOF."""
         model = self._fields.view(int(at.envs[0]))
         return self._model.actuators.why_active(model, int(at.columns("joint_qd")[0]))
 
@@ -85,14 +85,14 @@ class MujocoDrives:
         return lower, upper
 
     def effort_sources(self, at: DofSet) -> list[str]:
-        """Return where the first robot's limits of efforts come from, d of them; "" where there is none."""
+        """Return the sources of the first robot's effort limits, d of them; "" for no limit."""
         model = self._fields.view(int(at.envs[0]))
         return self._model.limits.effort_range(model, at.columns("joint_qd"))[2]
 
     def joint_range(self, at: DofSet) -> tuple[np.ndarray, np.ndarray]:
-        """Return lowest and highest effort [N·m or N] that joints take from any actuator, each of shape (n, d).
+        """Return lowest and highest effort [N·m or N] that joints accept from all actuators, each of shape (n, d).
 
-        MuJoCo clips the sum of actuators and gravity compensation where a joint has ``actuatorgravcomp``.
+        If a joint has ``actuatorgravcomp``, MuJoCo clips the sum of actuators and gravity compensation.
         """
         lower, upper = self._fields.each(at, LIMIT_FIELDS, self._model.limits.joint_range)
         if self._model.compensates and np.isfinite([lower, upper]).any():
@@ -102,15 +102,15 @@ class MujocoDrives:
         return lower, upper
 
     def lift_limits(self, at: DofSet) -> Undo:
-        """Where a joint has ``actuatorgravcomp``, its compensation is the only part that MuJoCo would clip."""
+        """Stop MuJoCo from clipping the gravity compensation of joints with ``actuatorgravcomp``."""
         model = self._fields.model
         compensated = np.flatnonzero(model.jnt_actgravcomp[model.dof_jntid[at.columns("joint_qd")]])
         return self.lift_all_limits(at.of_dofs(compensated)) if compensated.size else lambda: None
 
     def lift_all_limits(self, at: DofSet) -> Undo:
-        """Let MuJoCo not clip what actuators push on joints, which is only a part of the effort.
+        """Stop MuJoCo from clipping actuator efforts at joints, which are only a part of the effort.
 
-        Actuators are told these limits, and keep to them.
+        Actuators receive these limits, and enforce them.
         """
         columns, lifted = at.columns("joint_qd"), self._model.lifted
         counts = dict.fromkeys(columns.tolist(), len(at))
@@ -137,7 +137,7 @@ class MujocoDrives:
             self._fields.write(name, at, joints, values)
 
     def add(self, at: DofSet, stiffness: np.ndarray, damping: np.ndarray) -> Undo:
-        """Give DOFs that are to have these gains, each of shape (n, d), a drive where the model has none that can.
+        """Add drives for these gains, each of shape (n, d), to DOFs without a suitable one.
 
         Raises:
             SimulationError: Options of the model switch the drives off, or it cannot grow.
@@ -164,7 +164,7 @@ class MujocoDrives:
         return dof in actuators.added_dofs or bool(actuators.gain_error(dof, stiffness)) or self._is_late(dof)
 
     def _is_late(self, dof: int) -> bool:
-        """Return whether a servo of a DOF does more than to follow its gains: a filter, a delay, an integral."""
+        """Return whether a servo of a DOF has a filter, a delay or an integral."""
         lags = (read_lags(self._fields.model, i) for i in self._servos_of([dof]))
         return any(own.delay or own.time_constant or own.integral or own.slew for own in lags)
 
@@ -173,11 +173,11 @@ class MujocoDrives:
         return [servo.actuator for dof in dofs for servo in self._model.actuators.servos.get(dof, [])]
 
     def _check(self, dofs: dict[int, str], actuators: Sequence[int]) -> None:
-        """Refuse drives that options of the model switch off.
+        """Raise an error for drives that options of the model disable.
 
         Args:
-            dofs: DOFs of the model that have them, with the names of their joints.
-            actuators: Those that are there already.
+            dofs: DOFs of the model with drives, with the names of their joints.
+            actuators: Their present actuators.
         """
         why = self._model.why_ignored(actuators) if dofs else ""
         if why:
@@ -188,7 +188,7 @@ class MujocoDrives:
             )
 
     def _add(self, at: DofSet, needed: dict[int, str]) -> Undo:
-        """Add drives for these DOFs of the model where they have none yet, and disable what else drives them."""
+        """Add drives to these DOFs of the model if they have none, and disable their other actuators."""
         model, lacking = self._model, sorted(set(needed) - set(self._model.actuators.added_dofs))
         late = {dof: " that follows gains alone" for dof in lacking if self._is_late(dof)}
         if lacking and not model.can_grow:
@@ -238,7 +238,7 @@ class MujocoDrives:
                     limited[env, i], ranges[env, i] = limited_range(*pair)
 
     def _silence_other_drives(self, at: DofSet, dofs: np.ndarray) -> Undo:
-        """Make all but the added drives of these DOFs of the model push no more."""
+        """Disable all but the added drives of these DOFs of the model."""
         actuators = self._model.actuators
         give_back = self._silence(at, [i for i in actuators.ids(dofs) if i not in actuators.added])
         model = self._fields.view(int(at.envs[0]))

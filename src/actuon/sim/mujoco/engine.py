@@ -31,7 +31,7 @@ class MujocoEngine:
 
     Args:
         fields: The models of all environments.
-        spec: What reads the `MjSpec` that the model was compiled from; None where there is none.
+        spec: Function that returns the `MjSpec` of the model; None if unknown.
         keyframe: Number of the keyframe to start at, or -1 for the model's own state.
     """
 
@@ -61,7 +61,7 @@ class MujocoEngine:
         return self.fields.dt
 
     def check_options(self) -> None:
-        """Refuse options of the model with which MuJoCo ignores what it was handed."""
+        """Raise an error for options that make MuJoCo ignore written values."""
         self.fields.check_options()
 
     def is_sound(self) -> bool:
@@ -69,14 +69,14 @@ class MujocoEngine:
         return self._batch.is_sound
 
     def description(self) -> dict[str, str]:
-        """Return what must be the same for a file of a simulation to fit, texts by label."""
+        """Return texts by label that must match those of a file."""
         found = {"engine": f"MuJoCo {mujoco.__version__}"}
         for name, values in self.fields.structure().items():
             found[f"{name} of the model"] = f"{values.size} numbers, checksum {zlib.crc32(values.tobytes()):08x}"
         return found
 
     def step(self, steps: int, motors: Sequence[Motor]) -> int:
-        """Step motors and physics, at least once and at most so often."""
+        """Step motors and physics, at least once and at most ``steps`` times."""
         dt, begin, compiled = self.dt, self.time, []
         for motor in motors:
             program = motor.program(dt)
@@ -113,7 +113,7 @@ class MujocoEngine:
         return self._batch.bind(programs, self.robots, lambda: len(self.tangents.slopes) > 1)
 
     def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> bool:
-        """Step one of the motors at once. False where it has to be stepped from Python."""
+        """Step one of the motors. Returns False if Python must step it."""
         program = motor.program(dt)
         if program is None:
             return False
@@ -131,7 +131,7 @@ class MujocoEngine:
         return True
 
     def _raise_notes(self, motors: Sequence[tuple[Motor, MotorProgram]], begin: float) -> None:
-        """Raise what ended the run of an environment, of the earliest step."""
+        """Raise the earliest error that ended the run of an environment."""
         notes, dt = self._batch.notes, self.dt
         found = np.flatnonzero(notes[:, 0])
         env = int(found[notes[found, 1].argmin()])
@@ -143,7 +143,7 @@ class MujocoEngine:
         self.watch.check(time, dt, False, env)
 
     def step_maps(self, robot: Robot, dt: float, viscous: np.ndarray | None = None) -> MujocoStepMaps:
-        """Return how steps of ``dt`` [s] answer to small motions of a robot."""
+        """Return linear maps of steps of ``dt`` [s] for small motions of a robot."""
         self.state.refresh()
         qpos, ctrl = (self._batch.block(name)[robot.env].copy() for name in ("qpos", "ctrl"))
         for places in self.model.actuators.slopes.values():
@@ -153,7 +153,7 @@ class MujocoEngine:
 
 
 def _later(time: float, steps: int, dt: float) -> float:
-    """Return the time after steps, added one by one as single steps do."""
+    """Return the time after steps, summed step by step."""
     for _ in range(steps):
         time += dt
     return time

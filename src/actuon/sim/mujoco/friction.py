@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dry friction in MuJoCo: how firmly it holds, and what pushes on joints beside it."""
+"""Dry friction in MuJoCo: its stiffness, and the external loads of joints."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ SOFTNESS: Mapping[str, Callable[[float], tuple[float, ...]]] = {
     "dof_solref": lambda dt: (-1.0, -1.0 / dt),
     "dof_solimp": lambda dt: (0.9999, 0.9999, 0.001, 0.5, 2.0),
 }
-"""Fields of the model that say how soft dry friction is, each with the firmest values for a time step [s].
+"""Fields of the model for the softness of dry friction, each with the stiffest values for a time step [s].
 
-A friction constraint wants the acceleration -v·b, with b = 1/dt here, and gives way by a share 1 - 0.9999 of what the
-load would do, the least that MuJoCo allows. By default b is 105 1/s and the share 0.1: a joint under load creeps.
+A friction constraint has the reference acceleration -v·b, with b = 1/dt here, and yields by a share 1 - 0.9999 of the
+acceleration by the load, the smallest that MuJoCo allows. By default b is 105 1/s and the share 0.1, so that a joint
+under load creeps.
 """
 
 SEARCHES = 50
-"""Steps of a line search of the solver, at least: with the 20 of many robots' files, firm friction is not found in some
-time steps, and joints that should stand still creep. MuJoCo's own default."""
+"""Smallest number of line search iterations of the solver, MuJoCo's default: with the 20 of many robot files, stiff
+friction does not converge in some time steps, and joints that should stand still creep."""
 
 
 def external_loads(data: Any, is_free: bool = False) -> np.ndarray:
-    """Return what pushed on each DOF in the last step [N·m or N], shape (nv,).
+    """Return the external load of each DOF in the last step [N·m or N], shape (nv,).
 
-    Beside motor, springs and its own dry friction: gravity, Coriolis and centrifugal forces, contacts, stops and other
-    constraints. Where nothing else `is_free`, gravity and motion are all.
+    It is the sum of gravity, Coriolis and centrifugal forces, contacts, stops and other constraints, without motor,
+    springs and the DOF's own dry friction. If the model `is_free`, only gravity and motion remain.
     """
     if is_free:
         return -data.qfrc_bias
@@ -56,7 +57,7 @@ def is_free(model: Any) -> bool:
 
 @wp.kernel
 def _loads(constraint: Table, bias: Table, dofs: Numbers, loads: Floats):
-    """Loads with the dry friction of the joints themselves."""
+    """Return loads including the dry friction of the joints."""
     world, i = wp.tid()
     if dofs[world, i] >= 0:
         loads[dofs[world, i]] = constraint[world, i] - bias[world, i]
@@ -67,7 +68,7 @@ def _without_own(
     num_equality: Ints, num_friction: Ints, kinds: Numbers, ids: Numbers, forces: Table, kind: int, dofs: Numbers,
     loads: Floats,
 ):  # fmt: skip
-    """Take the dry friction of the joints themselves off."""
+    """Subtract the dry friction of the joints."""
     world, row = wp.tid()
     if row < num_equality[world] + num_friction[world] and kinds[world, row] == kind:
         dof = dofs[world, ids[world, row]]
@@ -76,12 +77,12 @@ def _without_own(
 
 
 def warp_load_reader(data: Any, dofs: wp.array, loads: wp.array) -> Callable[[], None]:
-    """Return what writes the external load of each DOF in the last step [N·m or N] to ``loads``, at each call.
+    """Return a function that writes the external load of each DOF in the last step [N·m or N] to ``loads``.
 
     Args:
-        data: Of MuJoCo Warp.
-        dofs: Where in ``loads`` each DOF of the model is, or -1, shape (worlds, nv).
-        loads: Flat.
+        data: Data of MuJoCo Warp.
+        dofs: Index in ``loads`` of each DOF of the model, or -1, shape (worlds, nv).
+        loads: Flat array.
     """
     all_loads = [data.qfrc_constraint, data.qfrc_bias, dofs]
     kind = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)

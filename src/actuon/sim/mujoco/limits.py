@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of efforts and targets, from wherever a model has them.
+"""Limits of efforts and targets in a model.
 
-The tightest counts, of ``actuatorfrcrange`` of the joint (where the ``effort`` of a URDF ends up), ``forcerange`` of a
+The tightest one counts: ``actuatorfrcrange`` of the joint (which has the ``effort`` of a URDF), ``forcerange`` of a
 servo or motor, and ``ctrlrange`` of a motor, times gain and gear. Both bounds are kept, as they may differ.
 """
 
@@ -20,7 +20,7 @@ from .rows import ACTUATOR_FIELDS, JOINT_FIELDS
 
 @dataclass(frozen=True)
 class Efforts:
-    """A range of efforts [N·m or N], and what in the model it comes from."""
+    """A range of efforts [N·m or N], and its source in the model."""
 
     lower: float = -np.inf
     upper: float = np.inf
@@ -28,16 +28,16 @@ class Efforts:
 
     @classmethod
     def of(cls, bounds: np.ndarray, source: str) -> Efforts:
-        """A range as a model has it, shape (2,)."""
+        """Return the range of a model's field, shape (2,)."""
         return cls(float(bounds[0]), float(bounds[1]), source)
 
     def times(self, factor: float) -> Efforts:
-        """The range after a gear."""
+        """Return the range after a gear."""
         lower, upper = sorted((_product(self.lower, factor), _product(self.upper, factor)))
         return Efforts(lower, upper, self.source)
 
     def within(self, other: Efforts) -> Efforts:
-        """Return the range that both allow, with the tighter one's source."""
+        """Return the intersection of both ranges, with the tighter one's source."""
         lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
         sources = [
             one.source for one, two in ((self, other), (other, self)) if one.lower > two.lower or one.upper < two.upper
@@ -50,8 +50,8 @@ class Limits:
 
     Args:
         actuators: The model's actuators.
-        lifted: DOFs at whose joints MuJoCo clips nothing, where they count more than zero times. Their limits are the
-            ranges that the model has for them, where these are not zero. Default: none.
+        lifted: DOFs at whose joints MuJoCo clips nothing, with counts above zero. Their limits are the ranges in the
+            model that are not zero. Default: none.
     """
 
     def __init__(self, actuators: Actuators, lifted: Mapping[int, int] | None = None):
@@ -59,24 +59,24 @@ class Limits:
         self._lifted = {} if lifted is None else lifted
 
     def effort_range(self, model: Any, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        """Lowest and highest effort [N·m or N] of the model's own drives at the joint, each of shape (d,), and where
-        the model says so, "" where there is no limit.
+        """Return lowest and highest effort [N·m or N] of the model's own drives at the joint, each of shape (d,), and
+        the sources in the model, "" for no limit.
 
-        Actuators on one joint add up. Servos count where there are any, else motors; without either, a tendon.
+        Actuators on one joint add up. If a joint has servos, they count; otherwise motors; otherwise a tendon.
         """
         ranges = [self._effort_range(model, int(dof)) for dof in dofs]
         lower, upper = (np.array([getattr(one, side) for one in ranges]) for side in ("lower", "upper"))
         return lower, upper, [one.source for one in ranges]
 
     def effort_limits(self, model: Any, dofs: np.ndarray) -> np.ndarray:
-        """Largest effort in either direction [N·m or N], shape (d,); inf where there is no limit."""
+        """Return the largest effort in either direction [N·m or N], shape (d,); inf without a limit."""
         lower, upper, _ = self.effort_range(model, dofs)
         return np.maximum(np.abs(lower), np.abs(upper))
 
     def joint_range(self, model: Any, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest effort [N·m or N] that joints take from any actuator, each of shape (d,).
+        """Return lowest and highest effort [N·m or N] that joints accept from all actuators, each of shape (d,).
 
-        MuJoCo clips the efforts of its own actuators to it, and passes those on that are applied from outside.
+        MuJoCo clips the efforts of its own actuators to this range, but not external efforts.
         """
         ranges = [self._joint_range(model, int(dof)) for dof in dofs]
         return np.array([one.lower for one in ranges]), np.array([one.upper for one in ranges])
@@ -93,7 +93,7 @@ class Limits:
         return actuators.within(self._joint_range(model, dof))
 
     def _deciding(self, dof: int) -> list[int]:
-        """Actuators whose limits are those of the joint."""
+        """Return actuators whose limits are those of the joint."""
         servos = self._actuators.servos.get(dof)
         return [servo.actuator for servo in servos] if servos else self._actuators.on.get(dof, [])
 
@@ -109,7 +109,7 @@ class Limits:
         return Efforts.of(model.jnt_actfrcrange[joint], f"actuatorfrcrange of joint '{model.joint(joint).name}'")
 
     def _actuator_range(self, model: Any, actuator: int) -> Efforts:
-        """Efforts of an actuator behind its gear."""
+        """Return the efforts of an actuator after its gear."""
         name = model.actuator(actuator).name or actuator
         force = Efforts()
         if model.actuator_forcelimited[actuator]:
@@ -125,7 +125,7 @@ class Limits:
         return bool(model.actuator_ctrllimited[place]) and not off
 
     def _tendon_range(self, model: Any, dof: int) -> Efforts:
-        """Efforts at a joint that a fixed tendon alone moves."""
+        """Return the efforts at a joint that only a fixed tendon moves."""
         through = [tendon for tendon in self._actuators.tendons if dof in tendon.dofs]
         if len(through) != 1 or through[0].coefficients is None:
             return Efforts()
@@ -139,10 +139,10 @@ class Limits:
         return force.times(float(coefficients[dof]))
 
     def set_effort_limits(self, model: Any, dofs: np.ndarray, limits: np.ndarray) -> None:
-        """Set what `effort_limits` returns, in both directions; inf takes the limits off.
+        """Set the limits of `effort_limits`, in both directions; inf removes them.
 
-        A limit that is there already leaves both bounds as they are. Of a single actuator it goes to its
-        ``forcerange``; for several, or none, to the joint.
+        An equal limit keeps both bounds unchanged. The limit of a single actuator is its ``forcerange``; that of
+        several, or of none, belongs to the joint.
         """
         for dof, limit, held in zip(dofs.tolist(), limits, self.effort_limits(model, dofs), strict=True):
             if np.float32(limit) != np.float32(held):
@@ -163,8 +163,8 @@ class Limits:
                 model.actuator_ctrllimited[place] = False
 
     def target_range(self, model: Any, kind: str, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest target that servos follow [rad or m, or per second], each of shape (d,); ±inf where
-        ``ctrlrange`` clips none.
+        """Return lowest and highest target of servos [rad or m, or per second], each of shape (d,); ±inf without a
+        ``ctrlrange``.
 
         Args:
             model: The model.
@@ -180,7 +180,7 @@ class Limits:
         return lower, upper
 
     def control_range(self, model: Any, place: int) -> tuple[float, float]:
-        """Lowest and highest ``ctrl`` at a place; ±inf where MuJoCo does not clip it."""
+        """Return lowest and highest ``ctrl`` at a place; ±inf if MuJoCo does not clip it."""
         if not self._clips(model, place):
             return -np.inf, np.inf
         lower, upper = model.actuator_ctrlrange[place].tolist()
@@ -193,5 +193,5 @@ def _write(model: Any, fields: tuple[str, str], at: int, has_limit: bool, limit:
 
 
 def _product(bound: float, factor: float) -> float:
-    """Infinity times zero is zero effort here."""
+    """Return a product in which infinity times zero is zero."""
     return bound * factor if factor else 0.0

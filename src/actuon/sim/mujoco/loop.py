@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled loop: for each environment its motors, ``mj_step``, and what limits make of a step that was taken.
+"""The compiled loop: for each environment its motors, ``mj_step``, and checks of limits after a step.
 
-`ADVANCE` is what ``mjb_apply`` of MuJoCo's batches calls for one environment, on any of its threads, without the
-interpreter. An ``MjData`` serves all environments of a thread: what ``mj_step`` reads is the integration state
-(positions, velocities, activations, warm start, controls, forces), so that the result is that of ``mj_step`` on an
-``MjData`` of its own, to the last bit. Each step is
+``mjb_apply`` of MuJoCo's batches calls `ADVANCE` for one environment, on any of its threads, without the interpreter.
+An ``MjData`` serves all environments of a thread: ``mj_step`` reads only the integration state (positions, velocities,
+activations, warm start, controls, forces), so the result equals that with a separate ``MjData``, to the last bit. Each
+step is
 
-- `BEGIN`: the kernels of the motors of each robot, for which a robot is a cell; batteries; then efforts, friction and
-  slopes to where MuJoCo reads them;
+- `BEGIN`: kernels of the motors of each robot, for which a robot is a cell; batteries; then efforts, friction and
+  derivatives are written to MuJoCo;
 - ``mj_step``;
-- `END`: what actuators see of the new state. Where an implicit effort ended beyond its limits, the environment is taken
-  back to where the step began, with another line, and the step is to be taken again.
+- `END`: update of the arrays of actuators. If an implicit effort ended beyond its limits, the environment returns to
+  the start of the step, with another line, and the step is repeated.
 
-`BEGIN` and `END` are also called from Python, where a callback in Python is installed in MuJoCo: only its bindings can
-call such a step.
+If a callback in Python is installed in MuJoCo, `BEGIN` and `END` are called from Python: only MuJoCo's bindings can
+take such a step.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _structs = Structs()
 _struct = _structs.add
 
 Field = _struct("Field", rows="const char*", size="long long")
-"""Field of the model in which environments differ: its values for all, ``size`` bytes each."""
+"""Field of the model in which environments differ, with ``size`` bytes for each."""
 
 Worker = _struct("Worker", model="void*", into="char**")
-"""Model of a thread, for environments that differ, and the places of the fields in it."""
+"""Model of a thread, for environments that differ, and the addresses of its fields."""
 
 Target = _struct(
     "Target", rows="float*", **many("long long", "width dof control"), **many("double", "scale offset low high")
@@ -63,15 +63,15 @@ Place = _struct("Place", **many("long long", "column to"))
 """Column of an effort, and the DOF or the line that it goes to."""
 
 Change = _struct("Change", values="const float*", column="long long", rows="double*", **many("long long", "dof field"))
-"""Property of a DOF that motors change at each step, its rows, and which of the fields they are; -1 for none."""
+"""Property of a DOF that motors change at each step, its rows, and the indices of its fields; -1 for none."""
 
 Points = _struct(
     "Points", **many("double", "speed effort other_speed other_effort"), **many("long long", "is_corrected was_fast")
 )
-"""End of a step with a corrected effort, and the last one on the other side of what the chain gives."""
+"""End of a step with a corrected effort, and the last one on the other side of the chain's effort."""
 
 Tangent = _struct("Tangent", **many("const float*", "effort slope_q slope_qd lower upper"))
-"""Efforts of robots with their slopes and bounds, each of shape (n, D)."""
+"""Efforts of robots with their derivatives and bounds, each of shape (n, D)."""
 
 Motor = _struct(
     "Motor",
@@ -91,10 +91,10 @@ Motor = _struct(
 """Actuators on robots: those of environment e are ``robots[starts[e]:starts[e + 1]]``."""
 
 Draw = _struct("Draw", own="const float*", other="float*", **many("long long", "count is_last"))
-"""Loads of motors on a battery: their own, and what the others draw. The last of a battery is marked."""
+"""Loads of motors on a battery: their own, and those of the others. The last of a battery is marked."""
 
 Note = _struct("Note", **many("long long", "status steps motor column robot"))
-"""Status of an environment, one of the words below, and how many steps of the run it has taken."""
+"""Status of an environment, one of the words below, and its number of steps in the run."""
 
 _STATUS = ("RUNS", "NOT_FINITE", "DIVERGED", "FAILED")
 RUNS, NOT_FINITE, DIVERGED, FAILED = range(len(_STATUS))
@@ -495,7 +495,7 @@ def _find_addresses(out: wp.array(dtype=wp.uint64)) -> None:  # type: ignore[val
 
 
 class Functions:
-    """The compiled functions, as Python calls them."""
+    """The compiled functions, for calls from Python."""
 
     def __init__(self) -> None:
         found = wp.zeros(len(_NAMES), dtype=wp.uint64, device="cpu")
@@ -503,7 +503,7 @@ class Functions:
         self._launch.run()
         address, place, number = dict(zip(_NAMES, found.numpy().tolist(), strict=True)), ctypes.c_void_p, ctypes.c_int
         self.advance = address["advance"]
-        """Address of what ``mjb_apply`` calls."""
+        """Address of the function that ``mjb_apply`` calls."""
         self.drive_all = ctypes.CFUNCTYPE(None, place, place)(address["drive_all"])
         self.begin_step = ctypes.CFUNCTYPE(number, *[place] * 4, number, number)(address["begin_step"])
         self.end_step = ctypes.CFUNCTYPE(number, *[place] * 3, *[number] * 3)(address["end_step"])
@@ -519,10 +519,10 @@ def functions() -> Functions:
 
 @functools.cache
 def load_layout(is_free: bool) -> Any:
-    """Return where an ``MjData`` holds what loads of joints are made of.
+    """Return the offsets in an ``MjData`` of the fields for loads of joints.
 
     Args:
-        is_free: Whether nothing but dry friction ever constrains the model, so that the bias forces say it all.
+        is_free: Whether only dry friction ever constrains the model, so that loads are the bias forces.
     """
     names = ("qfrc_bias", "qfrc_constraint", "nefc", "efc_type", "efc_id", "efc_force")
     offsets = (*data_offsets("qfrc_bias"), *[-1] * 5) if is_free else data_offsets(*names)

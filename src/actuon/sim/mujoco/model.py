@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A MuJoCo model: from a file or spec, the robots and names in it, and its fields in many environments."""
+"""MuJoCo models: loading, robots and names, and fields in many environments."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _DERIVED = ("body_subtreemass", "body_invweight0", "dof_M0", "dof_invweight0", "
 
 
 def load_model(path_or_model: Any, dt: float | None) -> Any:
-    """Return a model of its own, with time step ``dt`` [s] where it is given.
+    """Return a new model, with time step ``dt`` [s] if it is given.
 
     Raises:
-        RobotFileError: The file cannot be read, or its time step is not one.
+        RobotFileError: The file cannot be read, or its time step is invalid.
     """
     where = f"'{path_or_model}'" if isinstance(path_or_model, (str, Path)) else "the model"
     if isinstance(path_or_model, mujoco.MjModel):
@@ -48,7 +48,7 @@ def load_model(path_or_model: Any, dt: float | None) -> Any:
         model.opt.timestep = dt
     elif not 0.0 < model.opt.timestep < math.inf:
         raise RobotFileError(f"{where}: option timestep: got {model.opt.timestep}; must be finite and > 0 [s]")
-    # A state that is not finite must be seen, not silently replaced by the first one.
+    # a state that is not finite must be reported, not silently replaced by the first one
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
     return model
 
@@ -72,7 +72,7 @@ def _read(path: Path) -> Any:
 
 
 def spec_reader(path_or_model: Any) -> Callable[[], Any] | None:
-    """Return what reads the `MjSpec` from which `load_model` makes a model; None where there is none."""
+    """Return a function that reads the `MjSpec` of a model of `load_model`; None without one."""
     if isinstance(path_or_model, mujoco.MjSpec):
         spec = path_or_model.copy()
         return lambda: spec
@@ -141,12 +141,12 @@ def links_of(model: Any, root: int) -> np.ndarray:
 
 
 def body_name(model: Any, body: int) -> str:
-    """Return the name of a body; for one without, a name that no other has."""
+    """Return the name of a body, or a unique one if it has none."""
     return model.body(body).name or _new_name(f"body{body}", {model.body(i).name for i in range(model.nbody)})
 
 
 def joint_name(model: Any, joint: int) -> str:
-    """Return the name of a joint; for one without, a name that no other has."""
+    """Return the name of a joint, or a unique one if it has none."""
     return model.joint(joint).name or _new_name(f"joint{joint}", {model.joint(i).name for i in range(model.njnt)})
 
 
@@ -161,11 +161,11 @@ def find_keyframe(model: Any, keyframe: str | int | None, where: str) -> int:
 
     Args:
         model: The model.
-        keyframe: Its name or number. None: ``"home"``, where the model has it.
-        where: What to call the model in an error.
+        keyframe: Its name or number. None: ``"home"``, if the model has it.
+        where: Name of the model in an error.
 
     Raises:
-        SimulationError: There is no such keyframe.
+        SimulationError: The keyframe does not exist.
     """
     names = [model.key(i).name for i in range(model.nkey)]
     if keyframe is None:
@@ -185,7 +185,7 @@ def find_keyframe(model: Any, keyframe: str | int | None, where: str) -> int:
 
 
 def why_no_robot(model: Any) -> str:
-    """Return why a model has no robot whose joints could be driven."""
+    """Return why a model has no robot with joints to drive."""
     if not model.njnt:
         return "it has no joints, so that nothing in it moves"
     kinds = {int(mujoco.mjtJoint.mjJNT_FREE): "free", int(mujoco.mjtJoint.mjJNT_BALL): "ball"}
@@ -197,20 +197,20 @@ def why_no_robot(model: Any) -> str:
 
 
 _STRUCTURE = ("id", "adr", "num", "_type", "trntype", "objtype")
-"""How fields of whole numbers end that say what and where things are."""
+"""Endings of fields of whole numbers with types and addresses."""
 
 _ASSETS = ("mesh_", "skin_", "tex_", "bvh_", "oct_", "text_", "plugin_attr")
-"""How fields begin that hold shapes and texts, which nobody changes."""
+"""Prefixes of fields of shapes and texts, which never change."""
 
 _PARTS = ("opt", "stat")
-"""Parts of a model that hold numbers besides its fields."""
+"""Parts of a model with further numbers."""
 
 
 class ModelFields:
     """The fields of the models of all environments, without a model for each.
 
     Args:
-        model: What all environments share.
+        model: Model that all environments share.
         num_envs: Number of environments, N.
         where: Name of the model in messages.
     """
@@ -223,26 +223,26 @@ class ModelFields:
         self.rows: dict[str, np.ndarray] = {}
         """Fields in which environments differ, by name, each of shape (N, ...)."""
         self.version = 0
-        """Counts changes of the shared model and of which fields have rows. Values in rows may change at any time."""
+        """Count of changes of the shared model and of the set of rows. Values in rows may change at any time."""
         self.is_shown = False
-        """Whether somebody has the shared model, and may write into its options."""
+        """Whether a user has the shared model, and may write to its options."""
         self.options = model.opt
-        """Those of the shared model."""
+        """Options of the shared model."""
         public = (name for name in dir(self.options) if not name.startswith("_"))
         self._option_names = [name for name in public if not callable(getattr(self.options, name))]
         self._get_options = operator.attrgetter(*self._option_names)
         self._options: list[Any] = []
         self._others: list[_Other] = []
-        """Models that somebody has besides the shared one."""
+        """Models of users besides the shared one."""
         self._dt = float(model.opt.timestep)
         self.on_timestep: weakref.WeakMethod[Callable[[], None]] | None = None
-        """Called when the time step has changed."""
+        """Called after the time step changed."""
         self._checks: list[Callable[[], None]] = []
         self._checked: tuple[int, int, int] | None = None
 
     @property
     def dt(self) -> float:
-        """Time step [s]: that of the options, which may be changed between two steps."""
+        """Time step of the options [s], which may change between steps."""
         self.gather_options()
         dt = self.options.timestep
         if dt != self._dt:
@@ -256,17 +256,17 @@ class ModelFields:
         return self._dt
 
     def rely_on(self, check: Callable[[], None]) -> Undo:
-        """Let ``check``, which refuses what steps would leave out, be called before a step with other options.
+        """Call ``check`` before a step with changed options; it raises an error if a step would ignore values.
 
         Returns:
-            What ends that.
+            Function that ends this.
         """
         self._checks.append(check)
         self._checked = None
         return lambda: self._checks.remove(check)
 
     def check_options(self) -> None:
-        """Refuse options, which anyone may write, with which MuJoCo ignores what it was handed."""
+        """Raise an error for options, which users may change, that make MuJoCo ignore written values."""
         if not self._checks:
             return
         self.gather_options()
@@ -277,7 +277,7 @@ class ModelFields:
             self._checked = flags
 
     def view(self, env: int) -> Any:
-        """Return the model of an environment, as far as its fields are read and written as arrays."""
+        """Return the model of an environment, with its fields as arrays."""
         return _View(self, env) if self.rows else self.model
 
     def read(self, name: str, at: DofSet, columns: np.ndarray) -> np.ndarray:
@@ -288,7 +288,7 @@ class ModelFields:
         return np.broadcast_to(shared, (len(at), *shared.shape))
 
     def write(self, name: str, at: DofSet, columns: np.ndarray, values: np.ndarray) -> None:
-        """Set what `read` returns. Environments that get other values than the rest have rows from then on."""
+        """Set the values of `read`. Environments with different values get rows."""
         self.version += 1
         if self._is_shared([name], at, are_alike(values)):
             field(self.model, name)[columns] = values[0]
@@ -297,14 +297,14 @@ class ModelFields:
             self.rows[name][grid(at.env_index, columns)] = values
 
     def _is_shared(self, names: Sequence[str], at: DofSet, alike: bool) -> bool:
-        """Return whether the shared model is to be written, with values of robots that are ``alike``."""
+        """Return whether to write the shared model, with equal values of robots if ``alike``."""
         is_everyone = alike and len(at) == self.num_envs and not any(name in self.rows for name in names)
         return self.num_envs == 1 or is_everyone
 
     def snapshot(self, places: Mapping[str, np.ndarray], at: DofSet) -> Callable[[], set[str]]:
-        """Return what gives fields of the environments of robots their present values back, to the last bit.
+        """Return a function that restores the present values of fields, to the last bit.
 
-        It returns the names of those that had other values.
+        The function returns the names of fields that had changed.
 
         Args:
             places: Columns of each field, by name.
@@ -336,9 +336,9 @@ class ModelFields:
     def each(
         self, at: DofSet, names: Sequence[str], read: Callable[[Any, np.ndarray], Sequence[np.ndarray]]
     ) -> list[np.ndarray]:
-        """Return what ``read`` makes of a model and the DOFs of robots in it, each of shape (n, ...).
+        """Return the results of ``read`` for a model and the DOFs of robots, each of shape (n, ...).
 
-        It is called once where environments differ in none of the fields ``names``.
+        It is called once if environments are equal in all fields ``names``.
         """
         columns = at.columns("joint_qd")
         if not any(name in self.rows for name in names):
@@ -346,12 +346,12 @@ class ModelFields:
         return [np.array(values) for values in zip(*(read(self.view(env), columns) for env in at.envs), strict=True)]
 
     def change(self, names: Sequence[str], at: DofSet, alike: bool) -> Iterator[tuple[int, Any]]:
-        """Yield what to write fields into: the row of a robot, and the model, or a view of it.
+        """Yield objects to write fields to: the row of a robot, and the model, or a view of it.
 
         Args:
-            names: Fields that are about to be written.
+            names: Fields to write.
             at: The robots.
-            alike: Whether all get the same values.
+            alike: Whether all robots get equal values.
         """
         self.version += 1
         if self._is_shared(names, at, alike):
@@ -362,7 +362,7 @@ class ModelFields:
             yield row, _View(self, env)
 
     def make_rows(self, names: Iterable[str]) -> None:
-        """Let environments differ in these fields. They begin with what they share."""
+        """Create rows for these fields, which start with the shared values."""
         for name in names:
             if name not in self.rows:
                 shared = field(self.model, name)
@@ -370,7 +370,7 @@ class ModelFields:
                 self.version += 1
 
     def share(self, model: Any) -> None:
-        """Share another model, of the same parts but for actuators at the end; rows of these begin as it has them."""
+        """Share another model, which differs only in actuators at the end; rows of these start with its values."""
         for name, rows in self.rows.items():
             shared = field(model, name)
             if shared.shape != rows.shape[1:]:
@@ -384,12 +384,12 @@ class ModelFields:
         self.version += 1
 
     def gather_options(self) -> None:
-        """Take over options that somebody wrote into a model that was shown, other than the shared one."""
+        """Copy options that a user wrote to a model other than the shared one."""
         if self._others:
             self._others = [other for other in self._others if self._follow(other)]
 
     def count_options(self) -> None:
-        """Count a change of options that somebody wrote into the shared model, where threads have copies of it."""
+        """Count a change of options that a user wrote to the shared model, if threads have copies of it."""
         if self.rows and self.is_shown:
             now = self._read_options(self.model)
             self.version += now != self._options
@@ -403,7 +403,7 @@ class ModelFields:
         self._others.append(_Other(model, self._read_options(model)))
 
     def _follow(self, other: _Other) -> bool:
-        """Take over options that were written into a model since the last look. False where nobody has it any more."""
+        """Copy options that were written to a model since the last call. Returns False if no user has it."""
         model, other.unseen = other.model(), None
         if model is None:
             return False
@@ -415,7 +415,7 @@ class ModelFields:
         return True
 
     def values(self) -> dict[str, np.ndarray]:
-        """Return what can be changed in the shared model, and the rows, by name, not copied."""
+        """Return the values of the shared model that may change, and the rows, by name, not copied."""
         model = self.model
         found = {f"model/{name}": values for name, values in _fields(model) if not _is_structure(name, values)}
         for part in _PARTS:
@@ -423,11 +423,11 @@ class ModelFields:
         return found | {f"rows/{name}": rows for name, rows in self.rows.items() if rows.size}
 
     def structure(self) -> dict[str, np.ndarray]:
-        """Return the fields of the shared model that say what and where things are, by name."""
+        """Return the fields of the shared model with types and addresses, by name."""
         return {name: values for name, values in _fields(self.model) if _is_structure(name, values)}
 
     def check(self, where: str, found: Mapping[str, np.ndarray]) -> None:
-        """Refuse what `take` cannot take over."""
+        """Raise an error for values that `take` cannot load."""
         like = {name: values for name, values in self.values().items() if not name.startswith("rows/")}
         rows = {name: values for name, values in found.items() if name.startswith("rows/")}
         for name in rows:
@@ -437,7 +437,7 @@ class ModelFields:
             check_like(where, f"properties/{name}", found.get(name), like.get(name))
 
     def take(self, values: Mapping[str, np.ndarray]) -> None:
-        """Take over what `values` gave, of models with the same structure."""
+        """Load the result of `values`, of models with the same structure."""
         rows = {name.removeprefix("rows/"): new for name, new in values.items() if name.startswith("rows/")}
         self.make_rows(rows)
         for name, own in _fields(self.model):
@@ -453,11 +453,11 @@ class ModelFields:
         self.version += 1
 
     def all_rows(self, name: str) -> np.ndarray:
-        """Return a field of all environments, to write into at any time, shape (N, ...). It has rows, or N is one."""
+        """Return a field of all environments, to write to at any time, shape (N, ...). It has rows, or N is 1."""
         return self.rows[name] if name in self.rows else field(self.model, name)[None]
 
     def recompute_constants(self, envs: Iterable[int]) -> None:
-        """Bring up to date what follows from masses and armatures that were changed in these environments."""
+        """Update fields that depend on masses and armatures, after these changed in environments."""
         self.version += 1
         if not self.rows:
             mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
@@ -478,9 +478,9 @@ class ModelFields:
             field(model, name)[...] = rows[env]
 
     def show(self, env: int) -> Any:
-        """Return the model of an environment, for somebody who may write into its options."""
+        """Return the model of an environment for a user, who may write to its options."""
         self.is_shown = True
-        if self._others:  # so that no more than one is kept that nobody has
+        if self._others:  # so that at most one without a user is kept
             self._follow(self._others[-1])
         model = self.model_of(env)
         if model is not self.model:
@@ -488,7 +488,7 @@ class ModelFields:
         return model
 
     def model_of(self, env: int) -> Any:
-        """Return the model of an environment: the shared one, or a copy where it differs from that."""
+        """Return the model of an environment: the shared one, or a copy if it differs."""
         if all(np.array_equal(rows[env], field(self.model, name)) for name, rows in self.rows.items()):
             return self.model
         model = copy.copy(self.model)
@@ -497,11 +497,11 @@ class ModelFields:
 
 
 class _Other:
-    """A model that somebody has besides the shared one, and may write options into.
+    """A model of a user besides the shared one, whose options may be written.
 
     Args:
-        model: The model. It is kept until it was looked at, then as long as somebody has it.
-        options: What it has.
+        model: The model. It is kept until the first check, then as long as a user has it.
+        options: Its options.
     """
 
     def __init__(self, model: Any, options: list[Any]):
@@ -511,7 +511,7 @@ class _Other:
 
 
 class _View:
-    """A model whose fields are the rows of an environment, or else those of the shared model."""
+    """A model whose fields are the rows of an environment, or those of the shared model."""
 
     def __init__(self, fields: ModelFields, env: int):
         self._fields, self._env = fields, env
@@ -522,12 +522,12 @@ class _View:
 
 
 def _is_structure(name: str, values: np.ndarray) -> bool:
-    """Return whether a field of a model says what and where things are."""
+    """Return whether a field of a model has types or addresses."""
     return values.dtype.kind in "iu" and name.endswith(_STRUCTURE)
 
 
 def _fields(model: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """Return the fields of a model that are not empty, but for names and assets."""
+    """Return the fields of a model that are not empty, without names and assets."""
     for name, values in _attributes(model):
         if isinstance(values, np.ndarray) and values.size and not name.startswith(("name", "path", *_ASSETS)):
             yield name, values
@@ -546,5 +546,5 @@ def field(model: Any, name: str) -> np.ndarray:
 
 
 def are_alike(values: np.ndarray) -> bool:
-    """Return whether all rows are the same."""
+    """Return whether all rows are equal."""
     return bool((values == values[:1]).all())

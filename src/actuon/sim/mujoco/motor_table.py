@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors as the compiled loop takes them: structures with the addresses of what they read and write."""
+"""Motors for the compiled loop: structures with the addresses of their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class MotorTable:
     """The motors of a simulation.
 
     Args:
-        programs: What they are.
+        programs: Their programs.
         robots: All robots of the simulation.
         fields: The models.
-        line_of: Which line is the effort of each DOF of the model, shape (nv,).
-        by_position: Whether lines have slopes by position.
+        line_of: Index of the line for the effort of each DOF of the model, shape (nv,).
+        by_position: Whether lines have derivatives by position.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class MotorTable:
         self._robots, self._fields, self._line_of = robots, fields, line_of
         self._by_position = by_position
         self.argument_bytes = 64
-        """Memory for a copy of the arguments of all kernels, from an address on that is a multiple of 64."""
+        """Memory for a copy of the arguments of all kernels, aligned to 64 bytes."""
         self.motors: Any = (Motor * len(self.programs))(*map(self._motor, self.programs))
         self.draw_starts: np.ndarray | None = None
         self.draws = self._draws()
 
     def _keep(self, values: Any) -> int:
-        """Return the address of an array or structure, which is kept as long as this."""
+        """Return the address of an array or structure, and keep it alive."""
         self._kept.append(values)
         return int(values.ctypes.data) if isinstance(values, np.ndarray) else ctypes.addressof(values)
 
@@ -56,7 +56,7 @@ class MotorTable:
         return self._keep((kind * len(rows))(*rows))
 
     def _by_env(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return where the robots of each environment begin, and their rows."""
+        """Return the start of each environment's robots, and their rows."""
         envs = np.array([self._robots[i].env for i in robots], dtype=np.int64)
         starts = np.searchsorted(np.sort(envs), np.arange(self._fields.num_envs + 1)).astype(np.int64)
         return starts, np.argsort(envs, kind="stable").astype(np.int64)

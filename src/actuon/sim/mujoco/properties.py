@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of joints as MuJoCo's model holds them."""
+"""Properties of joints in MuJoCo's model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .rows import PROPERTIES, Row
 
 
 class MujocoProperties:
-    """Reads and writes the model. Environments that are given other values than the rest get rows of their own.
+    """Properties of joints in the model. Environments with different values get their own rows.
 
     Args:
         model: The model.
@@ -34,16 +34,16 @@ class MujocoProperties:
 
     @property
     def limits_version(self) -> int:
-        """Another number whenever limits of efforts have changed."""
+        """Number that changes with the effort limits."""
         return self._model.limits_version
 
     def contents(self) -> dict[str, np.ndarray]:
-        """Return what the model holds and may be changed, by name, not copied."""
+        """Return the values of the model that may change, by name, not copied."""
         assert self._fields.dt  # which follows the options
         return self._fields.values()
 
     def checked(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
-        """Refuse contents of a file that do not fit. Returns what takes them over."""
+        """Raise an error for contents of a file that do not fit. Returns a function that loads them."""
         self._fields.check(where, found)
 
         def take() -> None:
@@ -54,7 +54,7 @@ class MujocoProperties:
         return take
 
     def get(self, name: str, at: DofSet) -> np.ndarray | None:
-        """Return a property, float32 of shape (n, d); None for what MuJoCo makes no use of."""
+        """Return a property, float32 of shape (n, d); None if MuJoCo does not use it."""
         row = PROPERTIES[name]
         if row.get is None or row.switched_off(self._fields.model):
             return None
@@ -64,19 +64,19 @@ class MujocoProperties:
         flag = row.switched_off(self._fields.model)
         if flag:
             raise SimulationError(
-                f"{self._fields.where} has {flag} switched off in its <option>, so MuJoCo makes no use of the "
+                f"{self._fields.where} has {flag} switched off in its <option>, so MuJoCo ignores the "
                 f"{row.name} of joints; switch it on"
             )
 
     def set(self, at: DofSet, **values: np.ndarray) -> None:
         """Set a property, or both stops or gains, for values of shape (n, d)."""
         row = PROPERTIES[next(iter(values))]
-        if any(np.any(numbers) for numbers in values.values()):  # none is what a property that is switched off comes to
+        if any(np.any(numbers) for numbers in values.values()):  # a disabled property is zero
             self._check_switched_on(row)
         row.set(self._model, row, at, *values.values())
 
     def writer(self, name: str, at: DofSet, values: wp.array) -> Callable[[], None]:
-        """Return what writes ``values``, float32 of shape (n, D), at each call, for these DOFs only."""
+        """Return a function that writes ``values``, float32 of shape (n, D), of these DOFs."""
         of_dof = PROPERTIES[name].of_dof
         if self._fields.num_envs > 1:
             self._fields.make_rows([of_dof])
@@ -88,7 +88,7 @@ class MujocoProperties:
         return write
 
     def keep(self, at: DofSet) -> Undo:
-        """Return what gives these DOFs their properties back as they are now, to the last bit."""
+        """Return a function that restores the present properties of these DOFs, to the last bit."""
         model, columns = self._fields.model, at.columns("joint_qd")
         ids = np.array(self._model.actuators.ids(columns), np.int64)
         controls = model.actuator_ctrladr[ids][model.actuator_ctrlnum[ids] > 0]
@@ -110,7 +110,7 @@ class MujocoProperties:
         return give_back
 
     def stiffen_friction(self, at: DofSet) -> Undo:
-        """Let dry friction of these DOFs hold as firmly as MuJoCo can, and refuse options that switch friction off."""
+        """Make dry friction of these DOFs as stiff as MuJoCo can; raise an error for options that disable friction."""
         option = self._fields.model.opt
         before_search, option.ls_iterations = option.ls_iterations, max(option.ls_iterations, SEARCHES)
         undo = self._fields.snapshot(dict.fromkeys(SOFTNESS, at.columns("joint_qd")), at)
@@ -138,6 +138,6 @@ class MujocoProperties:
             self._fields.write(name, at, columns, np.broadcast_to(values, (*at.shape, len(values))))
 
     def _stiffen_again(self) -> None:
-        """Make dry friction as firm as it can be with another time step."""
+        """Make dry friction as stiff as possible with a changed time step."""
         for at in self._stiffened:
             self._stiffen(at)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of joints in MuJoCo's model, a row for each: its fields, the flags that switch it off, how it is read."""
+"""Properties of joints in MuJoCo's model, with a row for each: fields, flags that disable it, and access."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ GAIN_FIELDS = (
     "actuator_gainprm",
     "actuator_biasprm",
 )
-"""Fields of a model, by actuator, that hold how strong it is."""
+"""Fields of a model with the gains of actuators."""
 JOINT_FIELDS = ("jnt_actfrclimited", "jnt_actfrcrange")
 ACTUATOR_FIELDS = ("actuator_forcelimited", "actuator_forcerange")
 CONTROL_FIELDS = ("actuator_ctrllimited", "actuator_ctrlrange")
 LIMIT_FIELDS = (*ACTUATOR_FIELDS, *JOINT_FIELDS, *CONTROL_FIELDS)
-"""Fields of a model that limit efforts, by actuator, by joint and by place in ``ctrl``."""
+"""Fields of a model with effort limits, by actuator, by joint and by place in ``ctrl``."""
 STOP_FIELDS = ("jnt_limited", "jnt_range")
 
 _DAMPER = ("damper",)
 
 
 def _field(model: MujocoModel, row: Row, at: DofSet) -> np.ndarray:
-    """Return values of a field of DOFs, with what actuators add."""
+    """Return values of a field of DOFs, including those of actuators."""
     fields = model.fields
     values = row.part(fields.read(row.of_dof, at, at.columns("joint_qd")))
     if row.is_added_to(model):
@@ -46,12 +46,12 @@ def _field(model: MujocoModel, row: Row, at: DofSet) -> np.ndarray:
 
 
 def _added(model: MujocoModel, row: Row, compiled: mujoco.MjModel, dofs: np.ndarray) -> np.ndarray:
-    """Return what actuators add to a property of these DOFs, shape (d,)."""
+    """Return the sum of a property of actuators at these DOFs, shape (d,)."""
     return model.actuators.at_joints(compiled, row.part(field(compiled, row.of_actuator)), dofs)
 
 
 def _set_field(model: MujocoModel, row: Row, at: DofSet, values: np.ndarray) -> None:
-    """Write a field of DOFs, to which actuators then add nothing."""
+    """Write a field of DOFs, and set that of actuators to zero."""
     columns = at.columns("joint_qd")
     adds = row.is_added_to(model)
     if adds:
@@ -73,7 +73,7 @@ def _write(
 
 
 def _check_not_shared(model: MujocoModel, row: Row, at: DofSet) -> None:
-    """Refuse to set what an actuator adds to a property of these DOFs and of others."""
+    """Raise an error if an actuator adds to a property of these DOFs and of others."""
     actuators, columns = model.actuators, at.columns("joint_qd")
     others = np.setdiff1d(np.flatnonzero(actuators.moves[:, columns].any(axis=1)), actuators.ids(columns))
     adds = row.part(model.fields.read(row.of_actuator, at, others)) != 0.0
@@ -131,7 +131,7 @@ def _set_gains(model: MujocoModel, row: Row, at: DofSet, stiffness: np.ndarray, 
 
 
 def _refuse(model: MujocoModel, row: Row, at: DofSet, values: np.ndarray) -> None:
-    raise SimulationError("MuJoCo holds no limit of the speed of a joint; give it to an actuator")
+    raise SimulationError("MuJoCo has no speed limit of joints; give it to an actuator")
 
 
 @dataclass(frozen=True)
@@ -142,28 +142,28 @@ class Row:
     of_dof: str = ""
     """Field of the DOFs."""
     of_actuator: str = ""
-    """Field of actuators that the engine adds to it, times the square of their ratio to the joint."""
+    """Field of actuators that MuJoCo adds to it, multiplied by the square of their ratio to the joint."""
     term: int | None = None
     """Column of both fields, if these are polynomials."""
     side: int = 0
-    """Which of a pair it is: stops, or gains."""
+    """Index in a pair of stops or gains."""
     actuator_fields: tuple[str, ...] = ()
-    """Other fields that hold it, by actuator."""
+    """Further fields of it, by actuator."""
     joint_fields: tuple[str, ...] = ()
-    """Other fields that hold it, by joint."""
+    """Further fields of it, by joint."""
     control_fields: tuple[str, ...] = ()
-    """Other fields that hold it, by place in ``ctrl``."""
+    """Further fields of it, by place in ``ctrl``."""
     flags: tuple[str, ...] = ()
-    """Flags of an ``<option>`` without which MuJoCo makes no use of it."""
+    """Flags of an ``<option>`` that MuJoCo needs to use it."""
     moves_constants: bool = False
-    """Whether fields that MuJoCo derives from the model follow it."""
+    """Whether MuJoCo derives further fields from it."""
     get: Callable[[MujocoModel, Row, DofSet], np.ndarray] | None = _field
     """Reads it, shape (n, d). None: MuJoCo has no such property."""
     set: Callable[..., None] = _set_field
     """Writes it, or the pair, for values of shape (n, d)."""
 
     def part(self, values: np.ndarray) -> np.ndarray:
-        """Return the property in values of a field, whose shape begins with (DOFs,) or (actuators,)."""
+        """Return the property from values of a field, whose shape starts with (DOFs,) or (actuators,)."""
         return values if self.term is None else values[..., self.term]
 
     def is_added_to(self, model: MujocoModel) -> bool:
@@ -172,7 +172,7 @@ class Row:
         return bool(own) and bool(np.any(fields.rows[own] if own in fields.rows else field(fields.model, own)))
 
     def switched_off(self, model: Any) -> str:
-        """Return the flag of a model that switches it off; empty if it has an effect."""
+        """Return the flag of a model that disables it; empty if it is enabled."""
         off = int(model.opt.disableflags)
         bits = ((flag, int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}"))) for flag in self.flags)
         return next((flag for flag, bit in bits if off & bit), "")

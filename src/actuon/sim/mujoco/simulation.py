@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`MujocoSimulation`: one model, and the state of all environments in one array."""
+"""`MujocoSimulation`: MuJoCo with one or many environments."""
 
 from __future__ import annotations
 
@@ -17,21 +17,19 @@ from .model import ModelFields, find_keyframe, load_model, spec_reader
 
 
 class MujocoSimulation(Simulation):
-    """MuJoCo with one or many copies of a model. MJCF and URDF.
+    """MuJoCo with one or many copies of an MJCF or URDF model.
 
     A robot is named by its root body: ``"/base"``, or ``"/World/envs/env_3/base"`` with several environments. Targets
-    are the ``ctrl`` of a joint's servos, or of the servo of a tendon that joins it to others. Efforts go to
-    ``qfrc_applied``.
+    are the ``ctrl`` of a joint's servos, or of the servo of its tendon. Efforts are written to ``qfrc_applied``.
 
-    Many environments are stepped by all cores, with the results of plain ``mj_step``, warm starts included, to the last
-    bit.
+    All cores step the environments, with the results of plain ``mj_step``, warm starts included, to the last bit.
 
     Args:
         path_or_model: An ``.xml`` or ``.urdf`` file, or an ``MjModel`` or ``MjSpec``, which is copied.
         num_envs: Number of copies.
         dt: Time step [s]. Default: the model's.
-        keyframe: Name or number of the keyframe to start at. Default: ``home`` where the model has it, else its own
-            state.
+        keyframe: Name or number of the keyframe to start at. Default: ``home`` if the model has it, otherwise the
+            model's initial state.
 
     Examples:
         >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2) as simulation:
@@ -61,30 +59,29 @@ class MujocoSimulation(Simulation):
 
     @property
     def models(self) -> Sequence[mujoco.MjModel]:
-        """The ``MjModel`` of each environment: the one that all share, or a copy for one that differs from it.
+        """The ``MjModel`` of each environment: the shared one, or a copy if the environment differs.
 
-        All environments have the same options: those that are written into any of these take effect at the next step,
-        the time step included.
+        All environments have the same options, the time step included: if you write to those of any model, they act at
+        the next step.
         """
         return _Each(self.num_envs, self.engine.fields.show)
 
     @property
     def data(self) -> Sequence[mujoco.MjData]:
-        """The ``MjData`` of each environment, with its contacts and sensors, for a viewer too.
+        """The ``MjData`` of each environment, with its contacts and sensors, also for a viewer.
 
-        One that was asked for stays up to date, and what is written into it takes effect. Ask for those that you need:
-        each takes as much memory as hundreds of environments without.
+        After the first access it is kept in sync: you can read from it and write to it. Access only what you need: each
+        takes as much memory as hundreds of environments without one.
         """
         self.engine.fields.is_shown = True  # by its attribute ``model``
         return _Each(self.num_envs, self.engine.state.batch.data)
 
     def reset(self, env_ids: IdsLike = None, *, keyframe: str | int | None = None) -> None:
-        """Bring environments back to their first state, or to a keyframe. The others are not touched.
+        """Return environments to their first state, or to a keyframe. The others are not changed.
 
         Args:
-            env_ids: Which ones: whole numbers, a slice or a mask. None of them: nothing happens. Default: all, and the
-                time too.
-            keyframe: Name or number of a keyframe, for this time. Default: what the simulation starts at.
+            env_ids: Which environments: whole numbers, a slice or a mask. Default: all, which also resets the time.
+            keyframe: Name or number of a keyframe for this reset. Default: the start of the simulation.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2) as simulation:
@@ -98,7 +95,7 @@ class MujocoSimulation(Simulation):
 
 
 class _Each(Sequence[Any]):
-    """Something of each environment, made when it is asked for."""
+    """Objects of environments, created at the first access."""
 
     def __init__(self, count: int, get: Callable[[int], Any]):
         self._count, self._get = count, get

@@ -25,20 +25,20 @@ _BLOCKS = {"joint_q": "qpos", "joint_qd": "qvel", "joint_f": "qfrc_applied"}
 
 
 class _Controls(NamedTuple):
-    """Which targets servos follow."""
+    """Targets that servos follow."""
 
     has: Any
-    """Which of the targets."""
+    """Indices of the targets."""
     places: Any
-    """Where in ``ctrl`` they are."""
+    """Their indices in ``ctrl``."""
     dofs: Any
     """DOFs of the model."""
     meaning: tuple[np.ndarray, ...] | None
-    """Scale, offset, lowest and highest control; None where controls are the targets."""
+    """Scale, offset, lowest and highest control; None if controls are the targets."""
 
 
 class MujocoState:
-    """The states of all environments, as actuators see them and as MuJoCo holds them.
+    """The states of all environments, for actuators and for MuJoCo.
 
     Args:
         model: The model.
@@ -55,9 +55,9 @@ class MujocoState:
         self.arrays = SimpleNamespace(
             **{kind: wp.array(rows.ravel(), copy=False, device="cpu") for kind, rows in self._rows.items()}
         )
-        """State, targets and efforts as actuators read them, flat."""
+        """Flat arrays of state, targets and efforts for actuators."""
         self.batch = Batch(self._fields, self._rows, self._targets())
-        """States as MuJoCo holds them, and the compiled loop."""
+        """States of MuJoCo, and the compiled loop."""
         self._controls: weakref.WeakKeyDictionary[DofSet, dict[str, _Controls]] = weakref.WeakKeyDictionary()
         self._keyframe = keyframe
         self._start = self._state_at(keyframe)
@@ -65,7 +65,7 @@ class MujocoState:
         model.tell(self)
 
     def place(self, kinds: Sequence[RobotKind]) -> None:
-        """Put the robots into the first state."""
+        """Set the first state of the robots."""
         self._dofs, self._coordinates = (
             np.concatenate([np.zeros(0, np.int64), *(kind.columns[name] for kind in kinds)])
             for name in ("joint_qd", "joint_q")
@@ -85,7 +85,7 @@ class MujocoState:
         return found
 
     def _lines(self) -> list[Any]:
-        """Return the efforts that are lines."""
+        """Return the efforts with derivatives, as lines."""
         model, slopes = self._fields.model, self._model.actuators.slopes
         by_velocity, by_position = slopes[Slope.BY_VELOCITY], slopes[Slope.BY_POSITION]
         coordinates = model.jnt_qposadr[model.dof_jntid]
@@ -95,7 +95,7 @@ class MujocoState:
         ]
 
     def take_model(self) -> None:
-        """Go on with other actuators at the end of the model."""
+        """Continue with other actuators at the end of the model."""
         self.batch.change(self._targets(), self._lines())
         self._controls.clear()
         self._start = self._state_at(self._keyframe)
@@ -111,7 +111,7 @@ class MujocoState:
         data = mujoco.MjData(model)
         if keyframe >= 0:
             mujoco.mj_resetDataKeyframe(model, data, keyframe)
-        for dof in actuators.added_dofs:  # which are told to stay where they are
+        for dof in actuators.added_dofs:  # whose targets are their positions
             if actuators.position[dof] >= 0:
                 data.ctrl[actuators.position[dof]] = data.qpos[model.jnt_qposadr[model.dof_jntid[dof]]]
         state = np.zeros(self.batch.states.shape[1])
@@ -119,14 +119,14 @@ class MujocoState:
         return state
 
     def refresh(self) -> None:
-        """Read what anyone wrote into an ``MjData``."""
+        """Read values that users wrote to an ``MjData``."""
         self.batch.refresh()
         if self._model.compensates:
             self._model.limits_version += 1
 
     @contextlib.contextmanager
     def starting_at(self, keyframe: str | int | None) -> Iterator[None]:
-        """Let the first state be that of a keyframe, by name or number; None for the one that it is."""
+        """Set the first state to a keyframe, by name or number; None keeps it."""
         first = self._start
         if keyframe is not None:
             self._start = self._state_at(find_keyframe(self._fields.model, keyframe, self._fields.where))
@@ -136,7 +136,7 @@ class MujocoState:
             self._start = first
 
     def reset(self, envs: np.ndarray) -> None:
-        """Bring environments back to their first state, joints without a servo with a target to stay there."""
+        """Return environments to their first state; targets of joints without a servo become their positions."""
         position = self.batch.part(self._start, "qpos")[self._coordinates]
         self._rows["joint_target_q"][envs[:, None], self._dofs] = position
         self._rows["joint_target_qd"][envs] = 0.0
@@ -150,7 +150,7 @@ class MujocoState:
         return np.hstack([self.batch.states, *targets])
 
     def load(self, envs: np.ndarray, state: np.ndarray) -> None:
-        """Put environments into such a state, of shape (n, ...)."""
+        """Load a state of `save` into environments, shape (n, ...)."""
         width, nv = self.batch.states.shape[1], self._rows["joint_target_q"].shape[1]
         for i, kind in enumerate(("joint_target_q", "joint_target_qd")):
             self._rows[kind][envs] = state[:, width + i * nv : width + (i + 1) * nv]
@@ -177,7 +177,7 @@ class MujocoState:
             self.batch.forward(at.envs.tolist())
 
     def effort_writer(self, at: DofSet, efforts: wp.array) -> Callable[[], None]:
-        """Return what hands ``efforts``, float32 of shape (n, D), to MuJoCo at each call, for these DOFs only."""
+        """Return a function that writes ``efforts``, float32 of shape (n, D), of these DOFs to MuJoCo."""
         values, chosen = efforts.numpy(), as_slice(at.dofs)
         shown, index, batch = self._rows["joint_f"], at.index("joint_f"), self.batch
         envs, columns = at.env_index, at.column_index("joint_f")
@@ -194,7 +194,7 @@ class MujocoState:
         return self._rows["joint_f"][at.index("joint_f")]
 
     def clear_slopes(self, at: DofSet) -> None:
-        """Let efforts of DOFs be constants."""
+        """Set the derivatives of efforts of DOFs to zero."""
         for places in self._model.actuators.slopes.values():
             own = places[at.columns("joint_f")]
             own = own[own >= 0]
@@ -202,7 +202,7 @@ class MujocoState:
                 self.batch.write("ctrl", at.env_index, own, np.zeros((len(at), len(own))))
 
     def load_reader(self, at: DofSet, loads: wp.array) -> Callable[[], None]:
-        """Return what writes the external loads of these robots' joints in the last step to ``loads``, at each call."""
+        """Return a function that writes the external loads of these robots' joints in the last step to ``loads``."""
         shown, told = loads.numpy().reshape(self._fields.num_envs, -1), self.batch.tell_loads()
         envs = at.env_index
 
@@ -230,7 +230,7 @@ class MujocoState:
         return _Controls(as_slice(has), as_slice(at), as_slice(columns[has]), None if is_plain else meaning)
 
     def _write_controls(self, kind: str, envs: Any, controls: _Controls, targets: np.ndarray) -> None:
-        """Tell servos their targets, as far as they follow them, and show what they follow."""
+        """Write targets to the controls of servos, and update the targets that they follow."""
         told = targets[:, controls.has]
         if controls.meaning is not None:
             scale, offset, low, high = controls.meaning
@@ -239,19 +239,19 @@ class MujocoState:
         self.batch.write("ctrl", envs, controls.places, told)
 
     def _write_tendon_control(self, tendon: TendonDrive, envs: Any, lengths: np.ndarray) -> None:
-        """Tell the drive of a tendon lengths [m or rad] of shape (n,)."""
+        """Write target lengths of a tendon [m or rad], shape (n,)."""
         place = np.array([tendon.servo.position])
         low, high = self._model.limits.control_range(self._fields.model, int(place[0]))
         controls = self._model.actuators.controls(lengths[:, None], place)
         self.batch.write("ctrl", envs, place, np.clip(controls, low, high))
 
     def _lengths(self, tendon: TendonDrive, envs: Any) -> np.ndarray:
-        """Return lengths that a tendon is told [m or rad], shape (n,)."""
+        """Return target lengths of a tendon [m or rad], shape (n,)."""
         place = tendon.servo.position
         return np.asarray(self._model.actuators.targets(self.batch.block("ctrl")[envs, place], np.array(place)))
 
     def _read_tendons(self, envs: Any) -> None:
-        """Let the targets of joints fit what their tendons are told."""
+        """Update the targets of joints from those of their tendons."""
         rows = self._rows["joint_target_q"]
         for tendon in self._model.actuators.coupling:
             at = grid(envs, tendon.dofs)
@@ -261,22 +261,22 @@ class MujocoState:
         return [tendon for tendon in self._model.actuators.tendons if tendon.root == int(at.kind.links[0])]
 
     def loads(self) -> np.ndarray | None:
-        """Return external loads that `load_reader` tells next [N·m or N], copied, shape (environments, DOFs)."""
+        """Return a copy of the external loads that `load_reader` writes next [N·m or N], shape (environments, DOFs)."""
         return None if self.batch.loads is None else self.batch.loads.copy()
 
     def set_loads(self, envs: np.ndarray, loads: np.ndarray) -> None:
-        """Let `load_reader` tell such loads, of shape (n, DOFs), until the next step."""
+        """Set the loads that `load_reader` writes until the next step, shape (n, DOFs)."""
         if self.batch.loads is not None:
             self.batch.loads[envs] = loads
 
     def tendon_targets(self, at: DofSet) -> np.ndarray:
-        """Return lengths that drives of tendons are to hold [m or rad], shape (n, T)."""
+        """Return target lengths of tendons [m or rad], shape (n, T)."""
         self.refresh()
         lengths = [self._lengths(tendon, at.env_index) for tendon in self._tendons_of(at)]
         return np.stack(lengths, axis=1) if lengths else np.zeros((len(at), 0))
 
     def set_tendon_targets(self, at: DofSet, tendons: np.ndarray, lengths: np.ndarray) -> None:
-        """Set these, for lengths of shape (n, t). Targets of the joints on the tendons follow."""
+        """Set target lengths of tendons, shape (n, t). Targets of the joints on the tendons follow."""
         self.refresh()
         own = self._tendons_of(at)
         for column, tendon in enumerate(tendons.tolist()):

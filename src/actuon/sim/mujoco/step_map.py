@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences of MuJoCo's own step, whatever its integrator."""
+"""Finite differences of MuJoCo's step, for all integrators."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import numpy as np
 from ..step_map import StepMap, StepMaps, put_over
 
 _CHANGES = (1e-5, 1e-5, 1e-2)
-"""Of a position [rad or m], a velocity [rad/s or m/s] and an effort [N·m or N]."""
+"""Changes of a position [rad or m], a velocity [rad/s or m/s] and an effort [N·m or N]."""
 _OFF = ("CONTACT", "LIMIT", "FRICTIONLOSS", "SENSOR", "WARMSTART")
 """Parts of a model that have no effect on a small motion at rest."""
 
 
 class MujocoStepMaps(StepMaps):
-    """Steps a copy of the model from poses at rest.
+    """Step maps from steps of a copy of the model from poses at rest.
 
     Args:
-        model: Copied.
-        state: Positions and controls of the model, of which the robot's positions are changed.
+        model: The model, which is copied.
+        state: Positions and controls of the model; the robot's positions are changed.
         dofs: The robot's DOFs in the model, shape (D,).
         is_fixed_base: Whether the robot can be held in a pose.
         dt: Time step [s].
-        viscous: Damping of the robot's DOFs in place of the model's, shape (D,); NaN where it is the model's.
+        viscous: Damping of the robot's DOFs, shape (D,); NaN for the model's.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class MujocoStepMaps(StepMaps):
         self.free = ~self._tied()[dofs]
 
     def _tied(self) -> np.ndarray:
-        """Whether equality constraints move with a DOF, shape (nv,)."""
+        """Return whether equality constraints depend on each DOF, shape (nv,)."""
         data, shape = self._data, (self._data.nefc, self._model.nv)
         rows = np.zeros(shape)
         if mujoco.mj_isSparse(self._model):
@@ -86,7 +86,7 @@ class MujocoStepMaps(StepMaps):
         self._data.ctrl[:] = self._ctrl
 
     def _difference(self, pose: np.ndarray, kind: int, dof: int) -> np.ndarray:
-        """Of what a step ends in, by position (0), velocity (1) or effort (2) of a DOF, shape (2·nv,)."""
+        """Return the derivative of a step by position (0), velocity (1) or effort (2) of a DOF, shape (2·nv,)."""
         model, data, nv = self._model, self._data, self._model.nv
         ends = []
         for sign in (1.0, -1.0):
@@ -102,10 +102,10 @@ class MujocoStepMaps(StepMaps):
         return np.asarray((ends[0] - ends[1]) / (2.0 * _CHANGES[kind]))
 
     def _mobility(self, pose: np.ndarray) -> np.ndarray:
-        """Acceleration for a unit of effort, shape (D, D)."""
+        """Return accelerations per unit of effort, shape (D, D)."""
         model, data = self._model, self._data
         integrator = model.opt.integrator
-        model.opt.integrator = int(mujoco.mjtIntegrator.mjINT_EULER)  # whose acceleration is that of the moment
+        model.opt.integrator = int(mujoco.mjtIntegrator.mjINT_EULER)  # whose acceleration is the present one
         columns = []
         self._start(pose)
         for dof in self._dofs:

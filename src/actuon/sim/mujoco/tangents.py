@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slopes of efforts in MuJoCo, which its implicit integrators take into their solve.
+"""Implicit efforts in MuJoCo: derivatives of efforts for its implicit integrators.
 
-An effort τ ≈ τ₀ + a·(q′ − q) + b·(q̇′ − q̇) goes to the engine as a line: two actuators per joint, whose ``ctrl`` are
-a and b, push with ctrl·q and ctrl·q̇, and ``qfrc_applied`` is the rest, τ₀ − a·q − b·q̇. All of it is state: environments
-that share a model have slopes of their own. ``implicitfast`` and ``implicit`` know b alone, which is the more exact;
-with ``discrete`` both count (backward Euler), which is the more damped, and stable at longer steps and with any a.
+An effort τ ≈ τ₀ + a·(q′ − q) + b·(q̇′ − q̇) is written as a line: two actuators per joint, whose ``ctrl`` are a and b,
+have the efforts ctrl·q and ctrl·q̇, and ``qfrc_applied`` is the rest, τ₀ − a·q − b·q̇. All of these are state, so
+environments that share a model have different derivatives. ``implicitfast`` and ``implicit`` use b only, which is more
+exact; ``discrete`` uses both (backward Euler), which is more damped, and stable at longer steps and with any a.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from .drives import MujocoDrives
 from .state import MujocoState
 
 LONGEST_FAST = 0.010
-"""Longest time step [s] for which ``implicitfast`` is chosen; for longer ones it is ``discrete``."""
+"""Longest time step [s] for ``implicitfast``; longer ones need ``discrete``."""
 
 MOST_FAST = 0.9
-"""Largest share of the stability limit that efforts may use under ``implicitfast``, which knows no stiffness: beyond
-kp·dt²/4 = I + kd·dt/2 it diverges. Poses are looked at in part, so some of it is left."""
+"""Largest share of the stability limit for ``implicitfast``, which ignores stiffness and diverges beyond
+kp·dt²/4 = I + kd·dt/2. Only some poses are examined, so the share is below 1."""
 
-INTEGRATOR_CHANGED = "%s: %s ignores slopes of efforts; it is %s until close()"
-"""Message where slopes need another integrator than the model's own."""
+INTEGRATOR_CHANGED = "%s: %s ignores derivatives of efforts; it is %s until close()"
+"""Message when implicit efforts need another integrator than the model's."""
 
 NOT_CHOSEN = (
     "%s: implicit efforts of further joints use %.3g of the stability limit with %s, which was chosen for others; "
     "attach all together, or let the model have the integrator discrete"
 )
-"""Warning that another integrator is needed while others count on the present one."""
+"""Warning when another integrator is needed while other actuators need the present one."""
 
 _log = logging.getLogger("actuon.sim")
 
 
 class MujocoTangents:
-    """Efforts with slopes, which implicit integrators take in.
+    """Efforts with derivatives for implicit integrators.
 
     Args:
         model: The model.
@@ -54,30 +54,30 @@ class MujocoTangents:
     def __init__(self, model: MujocoModel, state: MujocoState, drives: MujocoDrives):
         self._model, self._fields, self._state, self._drives = model, model.fields, state, drives
         self._holders = 0
-        """How many have slopes held."""
+        """Number of holders of derivatives."""
         self._instead_of: int | None = None
-        """The model's own integrator, where it was changed."""
+        """The model's integrator, if it was replaced."""
 
     @property
     def integrator(self) -> str:
-        """How MuJoCo integrates, such as ``"implicitfast"``."""
+        """Integrator of MuJoCo, such as ``"implicitfast"``."""
         return _integrator_name(int(self._fields.model.opt.integrator))
 
     @property
     def integrator_changed(self) -> str:
-        """The model's own integrator, where another one is used as long as slopes are held; else empty."""
+        """The model's integrator, if another one replaces it while derivatives are held; else empty."""
         return "" if self._instead_of is None else _integrator_name(self._instead_of)
 
     @property
     def slopes(self) -> tuple[Slope, ...]:
-        """Slopes that the integrator takes in."""
+        """Derivatives that the integrator uses."""
         is_discrete = int(self._fields.model.opt.integrator) == int(mujoco.mjtIntegrator.mjINT_DISCRETE)
         return (Slope.BY_VELOCITY, Slope.BY_POSITION) if is_discrete else (Slope.BY_VELOCITY,)
 
     def hold(
         self, at: DofSet, tangent: Tangent, ending: EndOfStep | None = None, share: Callable[[], float] | None = None
     ) -> HeldTangent:
-        """Make ready to take the slopes of efforts in, which motors in the compiled loop hand over at each step."""
+        """Prepare for derivatives of efforts, which motors in the compiled loop write at each step."""
         let_go = self._hold_slopes(at, share)
         expected = int(self._fields.model.opt.integrator)
 
@@ -101,7 +101,7 @@ class MujocoTangents:
         why = model.why_ignored()
         if why:
             raise SlopesRefusedError(
-                f"effort_mode: {where} {why}, so MuJoCo ignores slopes of efforts; switch it on, or use 'explicit'"
+                f"effort_mode: {where} {why}, so MuJoCo ignores derivatives of efforts; switch it on, or use 'explicit'"
             )
         dofs = np.unique(at.columns("joint_qd"))
         try:
@@ -115,8 +115,8 @@ class MujocoTangents:
             if lacking:
                 if not model.can_grow:
                     raise SlopesRefusedError(
-                        f"effort_mode: {where} holds no slopes of efforts, and actuators that do can be added only to "
-                        "a model from an .xml or .urdf file or an MjSpec"
+                        f"effort_mode: {where} has no actuators for derivatives of efforts, which can be added only "
+                        "to a model from an .xml or .urdf file or an MjSpec"
                     )
                 model.add(lacking)
             model.use()
@@ -151,7 +151,7 @@ class MujocoTangents:
         return int(self._fields.model.opt.integrator) in map(int, implicit)
 
     def _choose_integrator(self, share: Callable[[], float] | None) -> None:
-        """Let the integrator be one that takes slopes in."""
+        """Choose an integrator that uses derivatives."""
         kinds, options = mujoco.mjtIntegrator, self._fields.model.opt
         self._holders += 1
         if self._takes_slopes():
@@ -165,7 +165,7 @@ class MujocoTangents:
             used = share()
             if used > MOST_FAST:
                 options.integrator = int(kinds.mjINT_DISCRETE)
-                if share() >= used:  # what is late has no slopes that any integrator could take in
+                if share() >= used:  # late efforts have no derivatives that an integrator could use
                     options.integrator = int(kinds.mjINT_IMPLICITFAST)
         self._fields.version += 1
         _log.warning(INTEGRATOR_CHANGED, self._fields.where, self.integrator_changed, self.integrator)

@@ -32,7 +32,7 @@ def _accept(physics: Physics, row: Row, at: DofSet, values: Values) -> Values | 
     name, is_given = row.name, np.any(values[row.name])
     if not row.is_used(physics):
         if JOINT_PROPERTIES[name].is_limit or is_given:
-            raise SimulationError(f"{type(physics.solver).__name__} makes no use of the {name} of joints")
+            raise SimulationError(f"{type(physics.solver).__name__} does not use the {name} of joints")
         return None
     if not row.array and is_given:
         raise SimulationError(f"Newton's models hold no {name} of joints")
