@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Newton's kernels without their adjoints, which take most of the time that it compiles before a first step."""
+"""Newton's kernels without adjoints, which take most of the compile time before a first step."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .simulation import import_newton
 from .solvers import SERVED
 
 _DIFFERENTIATED = "newton._src.actuators"
-"""Newton's own parts of actuators, of which chains and their gradients may be made."""
+"""Newton's own parts of actuators, which chains with gradients may use."""
 
 
 def leave_out_adjoints() -> None:
-    """Compile Newton's solvers for stepping alone, in this process, where nothing differentiates through them.
+    """Compile Newton's solvers without adjoints in this process, if nothing differentiates through them.
 
-    To be called before they are used: what is compiled already would be compiled again.
+    Call it before the solvers are used: compiled kernels would be compiled again.
     """
     newton = import_newton()
     for solver, _ in SERVED.values():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Roots and links of robots in Newton, and the coordinates of the free joints that hold roots.
+"""Roots and links of robots in Newton, and the coordinates of their free joints.
 
-A body stands at ``parent anchor · joint · inverse(child anchor)``. Newton's velocities are those of a body's centre of
-mass; here, of its origin.
+The pose of a body is ``parent anchor · joint · inverse(child anchor)``. Newton's velocities are those of a body's
+centre of mass; here, of its origin.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NewtonBodies:
         self._physics, self._model, self._state = physics, physics.model, state
         count = file.builder.joint_count
         self._bases = np.array([env * count + robot.base for env in range(num_envs) for robot in file.robots])
-        """The joint that holds the root of each robot."""
+        """Joint of the root of each robot."""
 
     def poses(self, at: DofSet) -> np.ndarray:
         """Return position [m] and orientation (x, y, z, w) of roots in the world, shape (n, 7)."""
@@ -61,7 +61,7 @@ class NewtonBodies:
         self.set_velocities(at, velocities)
 
     def set_velocities(self, at: DofSet, velocities: np.ndarray) -> None:
-        """Give roots velocities.
+        """Set velocities of roots.
 
         Raises:
             SimulationError: A base is fixed.
@@ -121,7 +121,7 @@ class FreeRoots:
         """Indices into ``joint_qd``, shape (n, 6)."""
 
     def joint_positions(self, poses: np.ndarray) -> np.ndarray:
-        """Return coordinates of the joints at which their bodies stand at ``poses``, each of shape (n, 7)."""
+        """Return coordinates of the joints for ``poses`` of their bodies, each of shape (n, 7)."""
         return multiply(multiply(inverse(self._to_parent), poses), self._to_child)
 
     def joint_velocities(self, velocities: np.ndarray) -> np.ndarray:
@@ -131,12 +131,12 @@ class FreeRoots:
 
 
 def shift(velocities: np.ndarray, poses: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return velocities (linear, angular) of points at ``offsets`` [m] from where they are known, shape (n, 6).
+    """Return velocities (linear, angular) of points at ``offsets`` from points with known ones, shape (n, 6).
 
     Args:
-        velocities: [m/s] and [rad/s] in the world, shape (n, 6).
-        poses: Of the bodies, shape (n, 7).
-        offsets: In the bodies' frames, shape (n, 3).
+        velocities: Known velocities [m/s, rad/s] in the world, shape (n, 6).
+        poses: Poses of the bodies, shape (n, 7).
+        offsets: Offsets in the bodies' frames [m], shape (n, 3).
     """
     linear, angular = velocities[:, :3], velocities[:, 3:]
     return np.concatenate([linear + np.cross(angular, rotate(poses[:, 3:], offsets)), angular], axis=1)
@@ -160,7 +160,7 @@ def conjugate(quaternions: np.ndarray) -> np.ndarray:
 
 
 def rotate(quaternions: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Return vectors turned by unit quaternions x, y, z, w, shape (n, 3)."""
+    """Return vectors rotated by unit quaternions x, y, z, w, shape (n, 3)."""
     axis, w = quaternions[:, :3], quaternions[:, 3:]
     twice = 2.0 * np.cross(axis, vectors)
     return vectors + w * twice + np.cross(axis, twice)

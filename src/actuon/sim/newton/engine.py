@@ -23,7 +23,7 @@ from .solvers import Physics
 from .state import NewtonState
 
 _AT_ONCE = 256
-"""Most steps without a return to Python, where an interrupt waits."""
+"""Most steps without a return to Python, which handles interrupts."""
 
 
 class NewtonEngine:
@@ -31,7 +31,7 @@ class NewtonEngine:
 
     Args:
         physics: The solver.
-        file: What an environment holds.
+        file: Content of an environment.
         num_envs: Number of environments.
         dt: Time step [s].
     """
@@ -58,19 +58,19 @@ class NewtonEngine:
         """Do nothing: Newton's options do not change."""
 
     def is_sound(self) -> bool:
-        """Return whether no position or velocity is NaN, infinite or huge, as far as that is looked at."""
+        """Return whether no position or velocity is NaN, infinite or huge, if it is checked."""
         return self._loop.is_sound()
 
     def description(self) -> dict[str, str]:
-        """Return what must be the same for a file of a simulation to fit, texts by label."""
+        """Return texts by label that must match those of a file."""
         newton, solver = self._physics.newton, self._physics.solver
         return {"engine": f"Newton {newton.__version__}, {type(solver).__name__}", "time step": f"{self.dt} s"}
 
     def step(self, steps: int, motors: Sequence[Motor]) -> int:
-        """Step motors and physics, at least once and at most so often.
+        """Step motors and physics, at least once and at most ``steps`` times.
 
-        Motors that are kernels alone are in one graph with the solver, and Python only starts it. Where MuJoCo itself
-        steps, which no kernel can call, there is a graph between two of its steps. Other motors, or implicit efforts,
+        Motors that consist of kernels are in one graph with the solver, which Python starts. If MuJoCo itself steps,
+        which no kernel can call, a graph covers the time between two of its steps. Other motors, and implicit efforts,
         are stepped from Python, one step at a time.
         """
         stepped = [motor for motor in motors if motor.is_stepped]
@@ -89,7 +89,7 @@ class NewtonEngine:
             try:
                 if not self._physics.step(self.state.state, self.state.control, self.dt, self._loop, kernels):
                     wanted = 1
-            finally:  # an interrupt may come between two steps
+            finally:  # interrupts are handled between steps
                 taken, is_sound = self._loop.taken(wanted)
                 self._count(taken, is_sound)
             for motor in motors:
@@ -102,7 +102,7 @@ class NewtonEngine:
         return done
 
     def _count(self, taken: int, is_sound: bool) -> None:
-        """Note that steps were taken, of which the last one diverged if the state is not sound."""
+        """Count steps. The last one diverged if the state is not sound."""
         for _ in range(taken):  # as if one by one
             self.time += self.dt
         if taken:
@@ -144,6 +144,6 @@ class NewtonEngine:
         return False
 
     def step_maps(self, robot: Robot, dt: float, viscous: np.ndarray | None = None) -> StepMaps:
-        """Return how steps of ``dt`` [s] answer to small motions of a robot, as those of the first environment do."""
+        """Return linear maps of steps of ``dt`` [s] for small motions of a robot, from the first environment."""
         first = next(other for other in self.robots if other.kind is robot.kind)
         return self._physics.step_maps(first, self.state.state.joint_q.numpy(), dt, viscous)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of motors and a solver one after the other, by kernels alone, so that one graph holds all of them.
+"""Steps of motors and a solver as kernels, so that one graph can hold all of them.
 
-Kernels count the steps, and end the loop when an effort or the state is not finite. That is looked at on the CPU only.
+Kernels count the steps, and end the loop when an effort or the state is not finite. These checks run on the CPU only.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Counts: Any = wp.array2d(dtype=wp.int64)
 
 _HUGE = wp.constant(float(HUGE))
 _LEFT = wp.constant(0)
-"""Steps that are left to take; 0 from a step on that failed."""
+"""Number of remaining steps; 0 after a step that failed."""
 _TAKEN = wp.constant(1)
 _IS_SOUND = wp.constant(2)
 _ROW = wp.constant(3)
-"""Row of the ring of `StateWatch` that was written last."""
+"""Last written row of the ring of `StateWatch`."""
 
 
 @wp.kernel
@@ -68,7 +68,7 @@ def _count(rows: int, counters: Ints) -> None:
 def _watch(
     position: Floats, velocity: Floats, effort: Floats, counters: Ints, velocities: Table, efforts: Table
 ) -> None:
-    """End the loop if the state has diverged, and remember velocities and efforts if there is a ring for them."""
+    """End the loop if the state has diverged, and record velocities and efforts if there is a ring for them."""
     i = wp.tid()
     is_bad = int(0)
     if i < position.shape[0]:  # noqa: SIM102 - both sides of a condition are read in kernels
@@ -87,29 +87,29 @@ def _watch(
 
 
 class StepLoop:
-    """Kernels around the steps of a solver. This one looks at nothing, for GPUs, where a look would wait.
+    """Kernels around the steps of a solver, without checks, for GPUs, where a check would wait.
 
     Args:
-        device: Where they run.
+        device: Device of the kernels.
     """
 
     def __init__(self, device: wp.Device):
         self._device, self._wanted = device, 0
 
     def is_sound(self) -> bool:
-        """Return whether no position or velocity is NaN, infinite or huge, as far as that is looked at."""
+        """Return whether no position or velocity is NaN, infinite or huge, if it is checked."""
         return True
 
     def begin(self, steps: int) -> None:
-        """Be ready to take so many steps."""
+        """Prepare for a number of steps."""
         self._wanted = steps
 
     def taken(self, steps: int) -> tuple[int, bool]:
-        """Return how many steps were taken of those that should have been, and whether the state is sound."""
+        """Return the number of steps that were taken, and whether the state is sound."""
         return steps, True
 
     def take_one(self, kernels: Sequence[MotorKernels], solve: Callable[[], None]) -> None:
-        """Take a step, of which ``solve`` is the part of the solver."""
+        """Take a step; ``solve`` is the part of the solver."""
 
         def rest() -> None:
             solve()
@@ -118,7 +118,7 @@ class StepLoop:
         self.begin_step(kernels, rest)
 
     def record(self, kernels: Sequence[MotorKernels], solve: Callable[[], None]) -> Callable[[], None]:
-        """Capture steps. Returns what takes all that are left."""
+        """Capture steps. Returns a function that takes all remaining ones."""
         one = captured(self._device, lambda: self.take_one(kernels, solve))
 
         def take_all() -> None:
@@ -134,13 +134,13 @@ class StepLoop:
         integrate: Callable[[], None],
         pull: Callable[[], None],
     ) -> Callable[[], None]:
-        """Capture steps whose middle, ``integrate``, no graph can hold. Returns what takes all that are left.
+        """Capture steps except for ``integrate``. Returns a function that takes the remaining ones.
 
         Args:
             kernels: The motors.
-            push: Brings the state and the efforts to the engine.
+            push: Writes the state and the efforts to the engine.
             integrate: Takes the step there, from Python.
-            pull: Brings the state back.
+            pull: Reads the state.
         """
         raise SimulationError("steps of MuJoCo itself are captured on a CPU only")
 
@@ -156,7 +156,7 @@ class StepLoop:
         rest()
 
     def end_step(self) -> None:
-        """Note that a step was taken."""
+        """Count a step."""
 
 
 class WatchedLoop(StepLoop):
@@ -182,13 +182,13 @@ class WatchedLoop(StepLoop):
 
     def is_sound(self) -> bool:
         self._shown[2] = 1
-        self._look.run()  # at once, also in a capture
+        self._look.run()  # immediately, also in a capture
         return bool(self._shown[2])
 
     def begin(self, steps: int) -> None:
         shown = self._shown
         shown[0], shown[1], shown[2], shown[3] = steps, 0, 1, (self._watch.length - 1) % self._rows
-        if self._device.is_capturing:  # a graph of somebody else, before which nothing is set
+        if self._device.is_capturing:  # a user's graph, before which nothing is set
             self._left.fill_(steps)
 
     def taken(self, steps: int) -> tuple[int, bool]:
@@ -240,7 +240,7 @@ class WatchedLoop(StepLoop):
         self._remember.launch()
 
     def _note(self, trips: Trips) -> None:
-        """Fill in which motors were switched off."""
+        """Record motors that were switched off."""
         temperature = None if trips.temperature is None else as_warp(trips.temperature)
         changed = [as_warp(array) for array in (trips.said, trips.step, trips.step_temperature)]
         inputs = [as_warp(trips.tripped), temperature, self._counters, *changed]
@@ -248,12 +248,12 @@ class WatchedLoop(StepLoop):
 
 
 def captured(device: wp.Device, work: Callable[[], None]) -> Callable[[], None]:
-    """Capture launches without running them. Returns what runs them."""
+    """Capture launches without running them. Returns a function that runs them."""
     with wp.ScopedCapture(device=device, force_module_load=False) as capture:
         work()
     return functools.partial(wp.capture_launch, capture.graph)
 
 
 def as_warp(array: np.ndarray) -> wp.array:
-    """Return the memory of an array as Warp's."""
+    """Return the memory of an array as a Warp array."""
     return wp.array(array, device="cpu", copy=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the robots of a file lie in the arrays of many environments."""
+"""Places of the robots of a file in the arrays of many environments."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def place_robots(newton: Any, file: RobotFile, num_envs: int) -> list[Robot]:
 
 
 def _slides(builder: Any, joint: int, axis: int) -> bool:
-    """Return whether an axis is linear; those of a joint come before the ones that it turns around."""
+    """Return whether an axis is linear; linear axes of a joint come first."""
     return axis < builder.joint_dof_dim[joint][0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties and drives of joints as Newton's model holds them."""
+"""Properties and drives of joints in Newton's model."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _CHANGEABLE = {
     ),
     "MODEL_PROPERTIES": ("gravity",),
 }
-"""Arrays of a model that may be changed while it runs, by what a solver is told then."""
+"""Arrays of a model that may change at run time, by the notification of the solver."""
 
 
 class NewtonProperties:
-    """Reads and writes the model's arrays, and tells the solver.
+    """Properties of joints in the model's arrays. The solver is notified of changes.
 
     Args:
         physics: The solver.
@@ -47,7 +47,7 @@ class NewtonProperties:
         self._physics, self._model, self._newton, self._dt = physics, physics.model, physics.newton, dt
 
     def get(self, name: str, at: DofSet) -> np.ndarray | None:
-        """Return a property, shape (n, d); None for what the solver makes no use of."""
+        """Return a property, shape (n, d); None if the solver does not use it."""
         row = PROPERTIES[name]
         return row.read(self._physics, row, at) if row.is_used(self._physics) else None
 
@@ -62,7 +62,7 @@ class NewtonProperties:
         self._tell()
 
     def writer(self, name: str, at: DofSet, values: wp.array) -> Callable[[], None]:
-        """Return what writes ``values``, float32 of shape (n, D), at each call, for these DOFs only."""
+        """Return a function that writes ``values``, float32 of shape (n, D), of these DOFs."""
         write = column_writer(values, at.dofs, at.flat("joint_qd"), getattr(self._model, PROPERTIES[name].array))
         of_forces = self._newton.ModelFlags.JOINT_DOF_FORCE_PROPERTIES  # not of inertias, which take ten times as long
 
@@ -73,7 +73,7 @@ class NewtonProperties:
         return hand_over
 
     def _property_arrays(self) -> Iterator[tuple[str, int, wp.array | np.ndarray]]:
-        """Arrays that may be changed while it runs, with their names, and what the solver is told of a change."""
+        """Yield arrays that may change at run time, with their names, and the notification of the solver."""
         flags, own = self._newton.ModelFlags, getattr(self._model, "mujoco", None)
         for flag, names in _CHANGEABLE.items():
             for name in names:
@@ -84,11 +84,11 @@ class NewtonProperties:
             yield f"solver.{name}", 0, values
 
     def contents(self) -> dict[str, np.ndarray]:
-        """Return what the model holds and may be changed, by name, not copied."""
+        """Return the values of the model that may change, by name, not copied."""
         return {name: as_numpy(array) for name, _, array in self._property_arrays()}
 
     def checked(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
-        """Refuse contents of a file that do not fit. Returns what takes them over."""
+        """Raise an error for contents of a file that do not fit. Returns a function that loads them."""
         like = self.contents()
         for name in sorted(like.keys() | found.keys()):
             check_like(where, f"properties/{name}", found.get(name), like.get(name))
@@ -109,7 +109,7 @@ class NewtonProperties:
         return take
 
     def keep(self, at: DofSet) -> Undo:
-        """Return what gives these DOFs their properties back as they are now, to the last bit."""
+        """Return a function that restores the present properties of these DOFs, to the last bit."""
         places = at.flat("joint_qd")
         rows = [row for row in PROPERTIES.values() if row.is_kept and row.array]
         kept = {row.array: row.numbers(self._physics)[places] for row in rows}
@@ -124,7 +124,7 @@ class NewtonProperties:
         return give_back
 
     def stiffen_friction(self, at: DofSet) -> Undo:
-        """Let dry friction of these DOFs hold as firmly as the solver can."""
+        """Make dry friction of these DOFs as stiff as the solver can."""
         return self._physics.stiffen_friction(at.flat("joint_qd"), self._dt, self._tell)
 
     def _tell(self) -> None:
@@ -145,10 +145,10 @@ class NewtonDrives:
         self._physics, self._properties = physics, properties
 
     def follows(self, kind: str, at: DofSet) -> None:
-        """Return None: it follows targets of all DOFs."""
+        """Return None: the solver follows targets of all DOFs."""
 
     def silence(self, at: DofSet) -> Undo:
-        """Make the solver's drives push no more on these DOFs."""
+        """Disable the solver's drives of these DOFs."""
         stiffness, damping = (self._properties.get(name, at) for name in ("stiffness", "damping"))
         assert stiffness is not None
         assert damping is not None
@@ -162,15 +162,15 @@ class NewtonDrives:
         return give_back
 
     def are_silent(self, at: DofSet) -> np.ndarray:
-        """Return whether no drive pushes on a DOF, read back from the solver, shape (n, d)."""
+        """Return whether no drive acts on a DOF, read back from the solver, shape (n, d)."""
         return ~self._physics.is_pushed()[at.flat("joint_qd")]
 
     def describe(self, at: DofSet) -> str:
-        """Return what is wrong with a drive that still pushes."""
+        """Describe a drive that still acts."""
         return "two drives would act on one joint"
 
     def add(self, at: DofSet, stiffness: np.ndarray, damping: np.ndarray) -> Undo:
-        """Refuse drives that options switch off. Newton's models cannot grow."""
+        """Raise an error for drives that options disable. Newton's models cannot grow."""
         why = self._physics.why_drives_rest()
         if why and (np.any(stiffness) or np.any(damping)):
             raise SimulationError(
@@ -179,10 +179,10 @@ class NewtonDrives:
         return lambda: None
 
     def effort_range(self, at: DofSet) -> None:
-        """Return None: both bounds are alike everywhere."""
+        """Return None: both bounds are equal everywhere."""
 
     def effort_sources(self, at: DofSet) -> list[str]:
-        """Return nothing: Newton does not say where a limit comes from."""
+        """Return an empty list: Newton does not know the source of a limit."""
         return []
 
     def joint_range(self, at: DofSet) -> None:

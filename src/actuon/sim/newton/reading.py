@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a USD stage or an MJCF file into a Newton builder, and names what is in it."""
+"""Reading of a USD stage or an MJCF file into a Newton builder, with the names of robots and joints."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ class Dof:
 
     joint: int
     axis: int
-    """Which of the joint's DOFs."""
+    """Index of the DOF in its joint."""
     name: str
     path: str
-    """In the file."""
+    """Path in the file."""
 
 
 @dataclass(frozen=True)
 class RobotInFile:
-    """A robot as its file has it."""
+    """A robot in its file."""
 
     root: str
     """Its path."""
     label: str
     """Name of its articulation in Newton."""
     base: int
-    """The joint that holds its root body."""
+    """Joint of its root body."""
     dofs: Sequence[Dof]
     links: Sequence[int]
     """Bodies, the root first."""
@@ -64,7 +64,7 @@ class RobotFile:
     builder: Any
     """A ``newton.ModelBuilder``."""
     dt: float | None
-    """Time step that the file asks for [s]."""
+    """Time step of the file [s]."""
     robots: list[RobotInFile]
     stage: Usd.Stage | None = None
     source: Path | None = None
@@ -88,7 +88,7 @@ def read_robot_file(newton: Any, given: Usd.Stage | PathLike) -> RobotFile:
 
 
 def new_builder(newton: Any) -> Any:
-    """An empty builder that keeps what the MuJoCo solver can use of a file."""
+    """Return an empty builder that keeps the attributes of the MuJoCo solver."""
     builder = newton.ModelBuilder()
     newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
     return builder
@@ -128,7 +128,7 @@ def _read_usd(newton: Any, given: Usd.Stage | PathLike) -> RobotFile:
 
 
 def usd_dofs(newton: Any, builder: Any, joint: int) -> list[Dof]:
-    """The DOFs of a joint; that of ``waist`` around its x axis is ``waist:0``, at the path of its drive."""
+    """Return the DOFs of a joint; that of ``waist`` around its x axis is ``waist:0``, at the path of its drive."""
     label, count = builder.joint_label[joint], _dof_count(newton, builder, joint)
     if count == 1 and builder.joint_type[joint] != newton.JointType.D6:
         return [Dof(joint, 0, label, label)]
@@ -192,7 +192,7 @@ class _Body(NamedTuple):
 
 
 def _mjcf_bodies(mujoco: Any, spec: Any) -> list[_Body]:
-    """All bodies but the world. Newton puts the joints of a body that slide before those that turn."""
+    """Return all bodies except the world. Newton puts sliding joints of a body before rotating ones."""
     kinds = mujoco.mjtJoint
     widths = {kinds.mjJNT_FREE: 7, kinds.mjJNT_BALL: 4}
     bodies = []
@@ -214,7 +214,7 @@ def _mjcf_bodies(mujoco: Any, spec: Any) -> list[_Body]:
 
 
 def _start_at_home(spec: Any, bodies: list[_Body], builder: Any) -> None:
-    """Bring joints and their targets to the keyframe ``home``, if there is one."""
+    """Set joints and their targets to the keyframe ``home``, if it exists."""
     home = next((list(key.qpos) for key in spec.keys if key.name == HOME), None)
     if home is None:
         return
@@ -246,7 +246,7 @@ def _limit_efforts(mujoco: Any, spec: Any, bodies: list[_Body], builder: Any) ->
 
 
 def _articulations(builder: Any) -> list[tuple[str, list[int]]]:
-    """Label and joints of each articulation."""
+    """Return label and joints of each articulation."""
     members: list[list[int]] = [[] for _ in builder.articulation_label]
     for joint, articulation in enumerate(builder.joint_articulation):
         if articulation >= 0:
@@ -255,13 +255,13 @@ def _articulations(builder: Any) -> list[tuple[str, list[int]]]:
 
 
 def _dof_count(newton: Any, builder: Any, joint: int) -> int:
-    """How many DOFs a joint has that can be driven one by one: none of a free base or a ball."""
+    """Return the number of a joint's DOFs that can be driven one by one: 0 for a free base or a ball."""
     kinds = (newton.JointType.REVOLUTE, newton.JointType.PRISMATIC, newton.JointType.D6)
     return sum(builder.joint_dof_dim[joint]) if builder.joint_type[joint] in kinds else 0
 
 
 def _named(file: str, robots: list[RobotInFile]) -> list[RobotInFile]:
-    """The robots, with as little of their DOFs' names as tells these apart."""
+    """Return the robots, with the shortest unique names of their DOFs."""
     if not robots:
         raise RobotFileError(f"'{file}' holds no robot: no articulation with a revolute, prismatic or D6 joint")
     named = []
@@ -273,7 +273,7 @@ def _named(file: str, robots: list[RobotInFile]) -> list[RobotInFile]:
 
 
 def _common_root(paths: list[str]) -> str:
-    """The deepest path that all of ``paths`` lie in or below; empty where there is none."""
+    """Return the deepest path that contains all of ``paths``; empty without one."""
     split = [path.split("/") for path in paths if path.startswith("/")]
     common = []
     for parts in zip(*split, strict=False):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that are captured once in a graph and replayed from then on, which takes the interpreter out of them.
+"""Steps that are captured once in a graph and then replayed, without the interpreter.
 
-A graph holds addresses and numbers, not values of arrays: it serves until one of the former changes. While Warp
-captures on a CPU, it records what any thread launches, so that other threads must launch nothing.
+A graph has addresses and numbers, not values of arrays: it is valid until one of the former changes. While Warp
+captures on a CPU, it records launches of all threads, so other threads must launch nothing.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def _narrow(values: Doubles, into: Floats) -> None:
 
 
 class Replay:
-    """A sequence of launches that is repeated.
+    """A repeated sequence of launches.
 
-    It is run from Python at first, captured at its second run with the same key, and replayed from then on.
+    The first run is from Python. The second one with the same key is captured, and later ones are replayed.
 
     Args:
-        device: Where it runs.
-        graphs: Whether to capture. None: on a CPU, where no other thread could launch anything meanwhile.
+        device: Device of the launches.
+        graphs: Whether to capture. None: on a CPU, if no other thread can launch kernels.
     """
 
     def __init__(self, device: wp.Device, graphs: bool | None):
@@ -58,18 +58,18 @@ class Replay:
         self._replay: Callable[[], None] | None = None
 
     def forget(self) -> None:
-        """Run it from Python again before it is captured."""
+        """Drop the capture. The next run is from Python."""
         self._key = self._replay = None
 
     def run(
         self, key: object, work: Callable[[], None], record: Callable[[], Callable[[], None]] | None = None
     ) -> bool:
-        """Run it.
+        """Run the sequence.
 
         Args:
-            key: What it depends on beside the values of arrays. None: it cannot be captured.
-            work: Does it.
-            record: Captures it, and returns what replays it. Default: ``work`` in one graph.
+            key: All that it depends on besides values of arrays. None: it cannot be captured.
+            work: Runs it.
+            record: Captures it, and returns a function that replays it. Default: ``work`` in one graph.
 
         Returns:
             Whether it was replayed.
@@ -89,7 +89,7 @@ class Replay:
         return True
 
     def _capture(self, record: Callable[[], Callable[[], None]]) -> Callable[[], None] | None:
-        """Return what replays it; None if it cannot be captured, at least now."""
+        """Return a function that replays it; None if it cannot be captured now."""
         if not (self._graphs or (self._device.is_cpu and is_only_thread())):
             return None
         try:
@@ -101,17 +101,17 @@ class Replay:
 
 
 class Attributes:
-    """The attributes of objects whose methods were captured, to see whether one was replaced."""
+    """Attributes of objects whose methods were captured, to detect replaced ones."""
 
     def __init__(self) -> None:
         self._seen: list[object] = []
 
     def keep(self, objects: Iterable[object]) -> None:
-        """Remember them as they are."""
+        """Remember the present attributes."""
         self._seen = _values(objects)
 
     def have_changed(self, objects: Iterable[object]) -> bool:
-        """Return whether they are others than those that were kept."""
+        """Return whether an attribute was replaced since `keep`."""
         try:
             return _values(objects) != self._seen  # of two that are the same object, Python does not ask further
         except Exception:  # arrays of NumPy that are not the same object
@@ -126,11 +126,11 @@ def _values(objects: Iterable[object]) -> list[object]:
 
 
 class NativeStep:
-    """A step of ``SolverMuJoCo`` with ``use_mujoco_cpu``: Newton's way there and back as graphs, ``mj_step`` between.
+    """A step of ``SolverMuJoCo`` with ``use_mujoco_cpu``: Newton's conversions as graphs, with ``mj_step`` in between.
 
-    No kernel can call ``mj_step``, so that a step is never one graph: in a loop, what comes between two calls of it is.
-    The solver's own methods convert, called with arrays in place of MuJoCo's. They are not public: `record` compares a
-    step with one of the solver, to the last bit, and refuses where they differ.
+    No kernel can call ``mj_step``, so a graph covers the time between two calls. The solver's own methods convert, with
+    arrays instead of MuJoCo's. They are not public: `record` compares a step with one of the solver, to the last
+    bit, and raises an error if they differ.
 
     Args:
         solver: The solver, of one environment.
@@ -159,10 +159,10 @@ class NativeStep:
         self._inputs, self._outputs = list(pairs.values()), [pairs["qpos"], pairs["qvel"]]
 
     def record(self) -> Callable[[], None]:
-        """Capture the step. Returns what takes it.
+        """Capture the step. Returns a function that takes it.
 
         Raises:
-            SimulationError: The solver does something else.
+            SimulationError: The result differs from the solver's.
         """
         push, pull = (captured(self._device, work) for work in (self._write_mujoco, self.read_mujoco))
 
@@ -183,7 +183,7 @@ class NativeStep:
         return step
 
     def record_loop(self, loop: StepLoop, kernels: Sequence[MotorKernels]) -> Callable[[], None]:
-        """Capture steps with motors. Returns what takes all that are left."""
+        """Capture steps with motors. Returns a function that takes all remaining ones."""
         self.record()
         return loop.record_around(kernels, self._write_mujoco, self._integrate, self.read_mujoco)
 
@@ -198,7 +198,7 @@ class NativeStep:
                 wp.launch(_widen, held.size, [given], [held], device=self._device)
 
     def read_mujoco(self) -> None:
-        """Take the state over from MuJoCo."""
+        """Read the state from MuJoCo."""
         for held, shown in self._outputs:
             if held.size:
                 wp.launch(_narrow, held.size, [held], [shown], device=self._device)
@@ -211,7 +211,7 @@ class NativeStep:
         self._mujoco.mj_step(self._model, self._data)
 
     def _contents(self) -> list[np.ndarray]:
-        """Return everything that a step reads and writes, copied."""
+        """Return copies of all inputs and outputs of a step."""
         size = self._mujoco.mj_stateSize(self._model, self._mujoco.mjtState.mjSTATE_INTEGRATION)
         held = np.empty(size)
         self._mujoco.mj_getState(self._model, self._data, held, self._mujoco.mjtState.mjSTATE_INTEGRATION)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of joints in Newton's model, a row for each: its array, the solvers that use it, how it is written."""
+"""Properties of joints in Newton's model, with a row for each: array, solvers that use it, and access."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Values = Mapping[str, np.ndarray]
 
 
 def _own(physics: Physics, row: Row, at: DofSet) -> np.ndarray:
-    """Return values of the array, with what the solver's own actuators add."""
+    """Return values of the array, including those of the solver's own actuators."""
     places = at.flat("joint_qd")
     own = row.numbers(physics)[places] if row.array else np.float32(0.0)
     return np.asarray(own + physics.of_actuators(row.name)[places])
 
 
 def _accept(physics: Physics, row: Row, at: DofSet, values: Values) -> Values | None:
-    """Return what the model takes, to which actuators then add nothing; None for zeros that nobody uses."""
+    """Return values for the model, and set those of actuators to zero; None for zeros that nobody uses."""
     name, is_given = row.name, np.any(values[row.name])
     if not row.is_used(physics):
         if JOINT_PROPERTIES[name].is_limit or is_given:
             raise SimulationError(f"{type(physics.solver).__name__} does not use the {name} of joints")
         return None
     if not row.array and is_given:
-        raise SimulationError(f"Newton's models hold no {name} of joints")
+        raise SimulationError(f"Newton's models have no {name} of joints")
     physics.clear_of_actuators(name, at.flat("joint_qd").ravel())
     return values if row.array else {}
 
@@ -46,10 +46,10 @@ def _stop(physics: Physics, row: Row, at: DofSet) -> np.ndarray:
 
 
 def _accept_stops(physics: Physics, row: Row, at: DofSet, values: Values) -> Values:
-    """Return stops as the model takes them.
+    """Return stops for the model.
 
     Raises:
-        SimulationError: A lower one is above its upper one, or a joint had no stops when the solver was made.
+        SimulationError: A lower one is above its upper one, or a joint had no stops when the solver was built.
     """
     given = (values["lower_limit"], values["upper_limit"])
     low, high = (np.broadcast_to(np.asarray(side, np.float32), at.shape) for side in given)
@@ -83,18 +83,18 @@ class Row:
 
     name: str
     array: str
-    """Array of the model; empty if actuators of the solver's own model alone have it."""
+    """Array of the model; empty if only actuators of the solver's own model have it."""
     solvers: frozenset[str]
     """Solvers that use it."""
     is_kept: bool = True
-    """Whether a joint has it whatever drives it, so that actuators that take a joint over give it back."""
+    """Whether actuators restore it on the joints that they release."""
     read: Callable[[Physics, Row, DofSet], np.ndarray] = _own
     """Reads it, shape (n, d)."""
     accept: Callable[[Physics, Row, DofSet, Values], Values | None] = _accept
-    """Checks new values, of a pair both. Returns those of the model; None: there is nothing to write."""
+    """Checks new values, of a pair both. Returns values for the model; None if nothing is to be written."""
 
     def is_used(self, physics: Physics) -> bool:
-        """Return whether a solver makes use of it."""
+        """Return whether a solver uses it."""
         return self.name in physics.used_properties
 
     def numbers(self, physics: Physics) -> np.ndarray:

@@ -35,13 +35,13 @@ def scatter(values: wp.array, at: np.ndarray, target: wp.array) -> None:
 
 
 def column_writer(values: wp.array, columns: np.ndarray, at: np.ndarray, target: wp.array) -> Callable[[], None]:
-    """Return what writes these columns of ``values`` to the indices ``at`` of a flat array, at each call.
+    """Return a function that writes these columns of ``values`` to the indices ``at`` of a flat array.
 
     Args:
-        values: Shape (n, D).
-        columns: Shape (d,).
-        at: Shape (n, d).
-        target: Flat.
+        values: Values, shape (n, D).
+        columns: Columns, shape (d,).
+        at: Indices, shape (n, d).
+        target: Flat array.
     """
     if not at.size:
         return lambda: None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`NewtonSimulation`: one world for each environment."""
+"""`NewtonSimulation`: Newton with one or many environments."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class NewtonSimulation(Simulation):
     """Newton with one or many copies of a USD stage or an MJCF model.
 
     A robot of a stage is named by its articulation root: its path, or ``"/World/envs/env_3/Robot"`` with several
-    environments. It starts as its links stand in the stage. A robot of an MJCF file is named, and starts, as in
-    `MujocoSimulation`. On the CPU one environment is stepped by MuJoCo itself, and several by MuJoCo Warp, which also
-    serves GPUs.
+    environments. It starts in the pose of the stage. A robot of an MJCF file is named, and starts, as in
+    `MujocoSimulation`. On the CPU, MuJoCo itself steps one environment, and MuJoCo Warp several; on GPUs, MuJoCo Warp
+    steps all.
 
     A joint of several DOFs, ``PhysicsJoint`` in USD, has one for each free axis, linear ones first: ``waist:0``,
     ``waist:1``.
@@ -35,17 +35,17 @@ class NewtonSimulation(Simulation):
         stage_or_path: A ``Usd.Stage``, a USD file or an MJCF file.
         num_envs: Number of copies.
         dt: Time step [s]. Default: that of the file.
-        device: Where to run. Default: Warp's current device.
+        device: Device of the simulation. Default: Warp's current device.
         solver: ``"mujoco"``, ``"featherstone"``, ``"semi_implicit"`` or ``"xpbd"``; or the class of such a solver;
-            or a function ``make(model)`` that makes one, with any of its options.
-        integrator: ``"euler"``, ``"implicitfast"`` or ``"rk4"``, of the MuJoCo solver. Default: what the file asks for,
-            else ``"implicitfast"``.
+            or a function ``make(model)`` that returns one, with any of its options.
+        integrator: ``"euler"``, ``"implicitfast"`` or ``"rk4"``, of the MuJoCo solver. Default: that of the file, or
+            ``"implicitfast"``.
         njmax: Most constraints in an environment, of MuJoCo Warp. Default: Newton's estimate.
         nconmax: Most contact points in an environment, of MuJoCo Warp. Default: Newton's estimate.
-        graphs: Whether steps are captured in graphs and replayed, which gives the same results in less time. All steps
-            of a call of `step`, of motors and solver, are one graph, except where MuJoCo itself steps: no graph can
-            hold its step, so that there is one between two of them. True promises that no other thread uses Warp
-            meanwhile. Default: on a CPU, without other threads of Python.
+        graphs: Whether steps are captured in graphs and replayed, which is faster, with equal results. A graph has all
+            steps of a call of `step`, motors and solver included; if MuJoCo itself steps, the time between two of its
+            steps. With True, no other thread may use Warp during a step. Default: on a CPU, without other threads of
+            Python.
 
     Examples:
         >>> with actuon.NewtonSimulation(actuon.assets.arm_usd) as simulation:
@@ -89,7 +89,7 @@ class NewtonSimulation(Simulation):
         """The solver, with its options."""
         engine = NewtonEngine(physics, file, num_envs, float(dt or file.dt or _DEFAULT_DT))
         self.state, self.control = engine.state.state, engine.state.control
-        """Newton's own state and control, as the solver steps them."""
+        """Newton's own state and control, which the solver steps."""
         if file.stage is not None:
             from ...robot_files.usd.stage import provide_stage
 
@@ -103,7 +103,7 @@ def _current_stage() -> Usd.Stage | None:
 
 
 def import_newton() -> Any:
-    """The package ``newton``."""
+    """Return the package ``newton``."""
     try:
         import newton
     except ImportError as error:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slopes of efforts in Newton: its MuJoCo solvers take damping of joints into their solve.
+"""Implicit efforts in Newton: its MuJoCo solvers integrate damping of joints implicitly.
 
-An effort τ ≈ τ₀ + b·(q̇′ − q̇) goes to the solver as damping of -b next to that of the joint, and an effort of τ₀ − b·q̇.
-The slope by position is not taken in: none of the solvers' integrators does. Newton's own model keeps the damping that
-it has; what is added is written to the solver's model before each step.
+An effort τ ≈ τ₀ + b·(q̇′ − q̇) is passed to the solver as additional damping of -b and an effort of τ₀ − b·q̇. The
+derivative by position is not used, as none of the solvers' integrators could. Newton's own model keeps its damping; the
+additional one is written to the solver's model before each step.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _take(
     upper: Floats,
     shown: Floats,
 ) -> None:
-    """Make lines of tangents."""
+    """Compute lines from tangents."""
     i, j = wp.tid()
     column = columns[j]
     dof = places[i, j]
@@ -83,7 +83,7 @@ def _end(
     width: int,
     near: Ints,
 ) -> None:
-    """Show the efforts that were applied, and in which environments, of ``width`` DOFs, some are near their bounds."""
+    """Write the applied efforts, and the environments, of ``width`` DOFs, in which some are near their bounds."""
     dof = wp.tid()
     if is_line[dof] > 0:
         applied = constant[dof] + slope[dof] * velocity[dof]
@@ -95,7 +95,7 @@ def _end(
 
 @wp.func
 def _most(lowest: float, highest: float) -> float:
-    """The most that limits allow; where one of both is infinite, the other one."""
+    """Return the largest magnitude of both limits that is finite."""
     larger = wp.max(wp.abs(lowest), wp.abs(highest))
     return wp.where(wp.isfinite(larger), larger, wp.min(wp.abs(lowest), wp.abs(highest)))
 
@@ -126,8 +126,8 @@ def _correct(
     slope: Floats,
     beyond: Ints,
 ) -> None:
-    """Let efforts that ended beyond what limits allow there, or were clipped and ended far from the chain, be
-    lines along the bound, or secants of the chain between speeds that are too low and too high."""
+    """Replace efforts that ended beyond their limits, or were clipped and ended far from the chain, by lines along the
+    bound, or by secants of the chain between speeds that are too low and too high."""
     i, j = wp.tid()
     column = columns[j]
     dof = places[i, j]
@@ -162,13 +162,13 @@ def _correct(
 
 
 class Lines:
-    """Efforts that are lines, of all DOFs of a model.
+    """Efforts of all DOFs of a model as lines.
 
     Args:
         physics: The solver.
         state: The state that it steps.
-        control: Efforts and targets, as actuators write them.
-        num_envs: Number of environments, each of as many DOFs.
+        control: Efforts and targets of actuators.
+        num_envs: Number of environments, with equal numbers of DOFs.
     """
 
     def __init__(self, physics: Physics, state: Any, control: Any, num_envs: int):
@@ -176,12 +176,12 @@ class Lines:
         self._control = copy.copy(control)
         self._control.joint_f = wp.zeros_like(control.joint_f)
         self.constant, self.slope = wp.zeros_like(control.joint_f), wp.zeros_like(control.joint_f)
-        """The effort of each DOF is constant + slope·q̇."""
+        """Coefficients of the effort of each DOF, constant + slope·q̇."""
         self.lower, self.upper = wp.full_like(self.slope, -np.inf), wp.full_like(self.slope, np.inf)
         self._is_line = wp.zeros(self.slope.shape, dtype=wp.int32, device=self.slope.device)
         self._users = np.zeros(len(self.slope), dtype=np.int64)
         self.are_held = False
-        """Whether there are any."""
+        """Whether any efforts are lines."""
         self._speed = wp.zeros_like(self.slope)
         self._last, self._other = (wp.zeros(self.slope.shape, wp.vec2, device=self.slope.device) for _ in range(2))
         self._is_corrected = wp.zeros_like(self._is_line)
@@ -189,11 +189,11 @@ class Lines:
         self._width = max(1, len(self.slope) // num_envs)
         self._near = wp.zeros(num_envs, dtype=wp.int32, device=self.slope.device)
         self.correctors: list[tuple[Callable[[], bool], Callable[[bool], bool]]] = []
-        """For each who has limits: what looks at chains where a step ended, and what corrects lines."""
+        """Functions for each owner with limits: one evaluates chains at the end of a step, one corrects lines."""
         self._damping = physics.damping_writer(self._damp)
 
     def hold(self, dofs: np.ndarray) -> Callable[[], None]:
-        """Let the efforts of DOFs be lines. Returns what makes them numbers again."""
+        """Make the efforts of DOFs lines. Returns a function that ends this."""
         self._count(dofs, 1)
 
         def give_back() -> None:
@@ -209,25 +209,25 @@ class Lines:
         self._is_line.assign((self._users > 0).astype(np.int32))
 
     def level(self, dofs: np.ndarray, efforts: np.ndarray) -> None:
-        """Let efforts [N·m or N] of DOFs be constants."""
+        """Set efforts [N·m or N] of DOFs to constants."""
         for array, values in ((self.constant, efforts), (self.slope, 0.0), (self.lower, -np.inf), (self.upper, np.inf)):
             numbers = array.numpy().copy()
             numbers[dofs] = values
             array.assign(numbers)
 
     def reset(self, env_ids: np.ndarray, first: wp.array) -> None:
-        """Let efforts of environments be what they were at first."""
+        """Reset the efforts of environments to their initial values."""
         dofs = (env_ids[:, None] * self._width + np.arange(self._width)).ravel()
         self.level(dofs, first.numpy()[dofs])
 
     def _damp(self, of_newton: wp.array, damping: wp.array) -> None:
-        """Write damping to a solver's model, of shape (worlds, DOFs), whose DOFs have these numbers in Newton's."""
+        """Write damping of shape (worlds, DOFs) to a solver's model, given the indices of its DOFs in Newton's."""
         own = self._physics.model.joint_damping
         inputs = [of_newton, self._is_line, self.slope, own, damping]
         wp.launch(_damp, of_newton.shape, inputs, device=damping.device)
 
     def taker(self, tangent: Tangent, columns: np.ndarray, places: np.ndarray) -> Callable[[], None]:
-        """Return what makes lines of a tangent, for these columns of it and at these DOFs, of shape (n, d)."""
+        """Return a function that computes lines of a tangent, for its columns, at these DOFs of shape (n, d)."""
         made = [self.constant, self.slope, self.lower, self.upper, self._shown]
         inputs = [*self._read(tangent, columns, places), *made]
         return lambda: wp.launch(_take, places.shape, inputs, device=self.slope.device)
@@ -235,8 +235,8 @@ class Lines:
     def corrector(
         self, tangent: Tangent, begun: wp.array, columns: np.ndarray, places: np.ndarray
     ) -> Callable[[bool], bool]:
-        """Return what corrects lines with the tangent of chains where a step ended, and says whether there are any. It
-        is told whether the step was taken once so far."""
+        """Return a function that corrects lines by the tangent of chains at the end of a step, and returns whether it
+        changed any. Its argument is whether the step was taken once."""
         read, last = (
             [*self._read(tangent, columns, places), self.lower, self.upper],
             [self._last, self._other, self._is_corrected],
@@ -257,7 +257,7 @@ class Lines:
         return [tangent.effort, tangent.slope_qd, tangent.lower, tangent.upper, chosen, at, self._state.joint_qd]
 
     def step(self, dt: float) -> None:
-        """Advance the state, and again from where it was where efforts end beyond what limits allow."""
+        """Advance the state. If efforts end beyond their limits, repeat the step."""
         state, count, device = self._state, len(self.slope), self.slope.device
         remembered = [state.joint_q, state.joint_qd, state.body_q, state.body_qd, *self._physics.memory(self._control)]
         before = [(array, array.copy() if isinstance(array, np.ndarray) else wp.clone(array)) for array in remembered]
@@ -285,12 +285,12 @@ class Lines:
 
 
 class NewtonTangents:
-    """Efforts with slopes, which the MuJoCo solvers take in.
+    """Efforts with derivatives for the MuJoCo solvers.
 
     Args:
         physics: The solver.
-        lines: Efforts that are lines.
-        control: Efforts and targets, as actuators write them.
+        lines: Efforts as lines.
+        control: Efforts and targets of actuators.
     """
 
     integrator_changed = ""
@@ -300,13 +300,13 @@ class NewtonTangents:
 
     @property
     def integrator(self) -> str:
-        """How the solver integrates, such as ``"implicitfast"``; empty where it does not say."""
+        """Integrator of the solver, such as ``"implicitfast"``; empty if unknown."""
         return self._physics.integrator()
 
     def hold(
         self, at: DofSet, tangent: Tangent, ending: EndOfStep | None = None, share: Callable[[], float] | None = None
     ) -> HeldTangent:
-        """Take the slopes of efforts of these DOFs into the solve, until the tangent is released."""
+        """Integrate efforts of these DOFs implicitly, until the tangent is released."""
         why = self._physics.slope_obstacle()
         if why:
             raise SlopesRefusedError(f"effort_mode: {type(self._physics.solver).__name__} {why}; use 'explicit'")

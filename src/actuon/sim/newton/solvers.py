@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The solvers of Newton that robots can be stepped with, and what each does with the joints it is given."""
+"""Newton's solvers, and their treatment of joints."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from .rows import FEATHERSTONE, MUJOCO, SEMI_IMPLICIT, XPBD, used_by
 from .step_map import ArticulationStepMaps, mujoco_step_maps
 
 SolverLike: TypeAlias = "str | Callable[[Any], Any]"
-"""A name, a class of solver, or a function that makes a solver of a ``newton.Model``."""
+"""A name, a class of solver, or a function that returns a solver for a ``newton.Model``."""
 
 _INTEGRATORS = ("euler", "implicitfast", "rk4")
 
 _TAKE_SLOPES = ("implicitfast", "euler")
-"""Those of them that take damping of joints into their solve."""
+"""Integrators with implicit damping of joints."""
 
 _FRICTION = {"dof_solref": "solreffriction", "dof_solimp": "solimpfriction"}
 """Names in Newton's models of MuJoCo's fields of the softness of dry friction."""
 
 
 class Physics:
-    """A solver, as this layer works with it. This one serves solvers that read the model's arrays at every step."""
+    """Interface of a solver. The base class is for solvers that read the model's arrays at each step."""
 
     used_properties: frozenset[str] = frozenset()
-    """Properties of joints that the solver makes use of."""
+    """Properties of joints that the solver uses."""
 
     def __init__(self, newton: Any, solver: Any):
         self.newton, self.solver, self.model = newton, solver, solver.model
@@ -48,13 +48,13 @@ class Physics:
         self._replays: dict[int, Replay] = {}
         self._attributes = Attributes()
         self._stepped: tuple[Any, ...] = ()
-        """State and control of the last step from Python; those of implicit efforts have a control of their own."""
+        """State and control of the last step from Python; implicit efforts have a separate control."""
 
     def _needs_contacts(self) -> bool:
         return True
 
     def collide(self, state: Any) -> Any:
-        """Contacts for the next step; None where the solver finds its own."""
+        """Return contacts for the next step; None if the solver computes them."""
         if self._pipeline is not None:
             self._pipeline.collide(state, self._contacts)
         return self._contacts
@@ -67,17 +67,17 @@ class Physics:
         loop: StepLoop | None = None,
         kernels: Sequence[MotorKernels] = (),
     ) -> bool:
-        """Advance ``state`` by ``dt`` [s], in place: from Python, or as a graph that was captured before.
+        """Advance ``state`` by ``dt`` [s], in place: from Python, or by a captured graph.
 
         Args:
             state: The state.
             control: Targets and efforts.
             dt: Time step [s].
-            loop: Steps to take with motors. From Python, one of them is taken. Default: a step without motors.
+            loop: Steps with motors. From Python, one of them is taken. Default: a step without motors.
             kernels: The motors.
 
         Returns:
-            Whether a graph was replayed: then all steps of the loop were taken.
+            Whether a graph was replayed, which took all steps of the loop.
         """
         replay = self._replays.get(id(control))
         if replay is None:
@@ -102,12 +102,12 @@ class Physics:
         return replay.run(key, work, record)
 
     def _keep(self, state: Any, control: Any) -> None:
-        """Remember what was stepped from Python, which may have changed objects."""
+        """Remember the objects of a step from Python, which may have changed them."""
         self._stepped = state, control
         self._attributes.keep(self._read_in_steps(*self._stepped))
 
     def notice_changes(self) -> None:
-        """Let no graph be replayed that was captured before arrays or options were replaced."""
+        """Drop graphs if arrays or options were replaced since their capture."""
         if self._stepped and self._attributes.have_changed(self._read_in_steps(*self._stepped)):
             for replay in self._replays.values():
                 replay.forget()
@@ -118,7 +118,7 @@ class Physics:
     def _record(
         self, state: Any, control: Any, dt: float, loop: StepLoop | None, kernels: Sequence[MotorKernels]
     ) -> Callable[[], None]:
-        """Capture what `step` does. Returns what does it."""
+        """Capture a step. Returns a function that takes it."""
 
         def solve() -> None:
             self._step_once(state, control, dt)
@@ -126,101 +126,101 @@ class Physics:
         return captured(self.model.device, solve) if loop is None else loop.record(kernels, solve)
 
     def _is_graphable(self) -> bool:
-        """Return whether all steps are alike for the host. Solvers of users may do anything in theirs."""
+        """Return whether all steps are equal for the host, which is unknown for solvers of users."""
         kind = type(self.solver)
         return kind is getattr(self.newton.solvers, kind.__name__, None)
 
     def _read_in_steps(self, *given: Any) -> list[Any]:
-        """Return the objects whose attributes steps read."""
+        """Return the objects whose attributes a step reads."""
         return [self.solver, self.model, *given]
 
     def reset(self, state: Any, env_ids: np.ndarray) -> None:
-        """Forget what is not in the state, such as warm starts."""
+        """Clear memory outside of the state, such as warm starts."""
         mask = np.zeros(self.model.world_count + 1, dtype=bool)
         mask[env_ids] = True
         everything = len(env_ids) >= self.model.world_count
         self.solver.reset(state, None if everything else wp.array(mask, device=self.model.device), 0)
 
     def memory(self, control: Any) -> list[wp.array | np.ndarray]:
-        """Return the inputs of the next step other than state, targets and efforts."""
+        """Return the inputs of the next step besides state, targets and efforts."""
         return []
 
     def stiffen_friction(self, dofs: np.ndarray, dt: float, tell: Callable[[], None]) -> Callable[[], None]:
-        """Let dry friction of these DOFs of the model hold firmly, and ``tell`` the solver.
+        """Make dry friction of these DOFs of the model stiff, and notify the solver by ``tell``.
 
         Returns:
-            What makes it as soft again as it was.
+            Function that restores its softness.
         """
         return lambda: None
 
     def load_reader(self, loads: wp.array) -> Callable[[], None] | None:
-        """Return what writes the external load of each DOF to ``loads``; None where the solver does not tell."""
+        """Return a function that writes the external load of each DOF to ``loads``; None if the solver has none."""
         return None
 
     def integrator(self) -> str:
-        """How the solver integrates; empty where it does not say."""
+        """Return the integrator of the solver; empty if unknown."""
         return ""
 
     def slope_obstacle(self) -> str:
-        """Why the solver takes no slopes of efforts into its solve; empty where it does."""
-        return "computes damping from the state before the step, so slopes of efforts would have no effect"
+        """Return why the solver cannot use derivatives of efforts; empty if it can."""
+        return "computes damping from the state before the step, so derivatives of efforts would have no effect"
 
     def why_drives_rest(self) -> str:
-        """Return why the solver ignores its own drives; empty where it does not."""
+        """Return why the solver ignores its own drives; empty if it does not."""
         return ""
 
     def damping_writer(self, write: Callable[[wp.array, wp.array], None]) -> Callable[[], None]:
-        """Return what lets ``write`` change the damping of joints in the solver's own model, at each call.
+        """Return a function that lets ``write`` change the damping of joints in the solver's own model.
 
-        It gets the number that each DOF of the solver has in Newton's model, or -1, and the damping, both of shape
+        ``write`` receives the index of each DOF of the solver in Newton's model, or -1, and the damping, both of shape
         (worlds, DOFs).
         """
         return lambda: None
 
     def step_maps(self, robot: Robot, joint_q: np.ndarray, dt: float, viscous: np.ndarray | None) -> StepMaps:
-        """How steps of ``dt`` [s] answer to motions of a robot of the first environment, all joints at ``joint_q``,
-        with this viscous friction of its DOFs where it is not NaN."""
+        """Return linear maps of steps of ``dt`` [s] for motions of a robot of the first environment, with all joints at
+        ``joint_q``, and this viscous friction of its DOFs if it is not NaN."""
         return ArticulationStepMaps(self.newton, self.model, robot, joint_q, self.used_properties, dt, viscous)
 
     def can_be_driven(self) -> np.ndarray:
-        """Whether gains have an effect, for each DOF of the model."""
+        """Return whether gains have an effect, for each DOF of the model."""
         return np.ones(self.model.joint_dof_count, dtype=bool)
 
     def can_have_stops(self) -> np.ndarray:
-        """Whether limits of the position have an effect, for each DOF of the model."""
+        """Return whether limits of the position have an effect, for each DOF of the model."""
         return np.ones(self.model.joint_dof_count, dtype=bool)
 
     def is_pushed(self) -> np.ndarray:
-        """Whether a drive of the solver's own may push, for each DOF of the model."""
+        """Return whether a drive of the solver may act, for each DOF of the model."""
         stiffness, damping = self.model.joint_target_ke.numpy(), self.model.joint_target_kd.numpy()
         return np.logical_or(stiffness != 0.0, damping != 0.0)
 
     def silence_others(self, dofs: np.ndarray) -> Callable[[], None]:
-        """Silence what else than the gains pushes on these DOFs. Returns what gives it back."""
+        """Disable all actuators of these DOFs besides the gains. Returns a function that restores them."""
         return lambda: None
 
     def of_actuators(self, name: str) -> np.ndarray:
-        """Return what the solver's own actuators add to a property of joints, for each DOF of the model."""
+        """Return the share of the solver's own actuators in a property of joints, for each DOF of the model."""
         return np.zeros(self.model.joint_dof_count, np.float32)
 
     def own_properties(self) -> dict[str, np.ndarray]:
-        """Return properties that the solver's own model holds beside Newton's, by name, to read and write."""
+        """Return further properties of the solver's own model, by name, to read and write."""
         return {}
 
     def clear_of_actuators(self, name: str, dofs: np.ndarray) -> None:
-        """Let actuators add nothing to a property of these DOFs of the model.
+        """Set the share of actuators in a property of these DOFs of the model to zero.
 
         Raises:
-            SimulationError: The solver cannot be told so.
+            SimulationError: The solver cannot change it.
         """
 
     def keep_of_actuators(self, dofs: np.ndarray) -> Callable[[], None]:
-        """Return what gives actuators back what they add to properties of these DOFs now."""
+        """Return a function that restores the share of actuators in properties of these DOFs."""
         return lambda: None
 
 
 class FeatherstonePhysics(Physics):
-    """Serves a solver whose state is that of the joints."""
+    """Interface of a solver whose state is that of the joints."""
 
     used_properties = used_by(FEATHERSTONE)
 
@@ -229,7 +229,7 @@ class FeatherstonePhysics(Physics):
 
 
 class MaximalPhysics(Physics):
-    """Serves solvers whose state is that of the bodies; joints are read off them."""
+    """Interface of solvers whose state is that of the bodies, from which joints are computed."""
 
     def __init__(self, newton: Any, solver: Any):
         super().__init__(newton, solver)
@@ -258,7 +258,7 @@ class XpbdPhysics(MaximalPhysics):
 
 
 class MujocoPhysics(Physics):
-    """Serves MuJoCo, and MuJoCo Warp, which keep a model of their own."""
+    """Interface of MuJoCo and MuJoCo Warp, which have a separate model."""
 
     used_properties = used_by(MUJOCO)
 
@@ -268,7 +268,7 @@ class MujocoPhysics(Physics):
             raise SimulationError("solver: use_mujoco_cpu steps one environment only; leave it off for several")
         mujoco, _ = solver.import_mujoco()
         self._joint_kind = int(mujoco.mjtTrn.mjTRN_JOINT)
-        # A state that diverged must be seen, not silently replaced by the first one. MuJoCo Warp does not do that.
+        # a state that diverged must be reported, not silently replaced by the first one, as MuJoCo does
         solver.mj_model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
         self.used_properties = frozenset(
             name for name in self.used_properties if not PROPERTIES[name].switched_off(solver.mj_model)
@@ -300,7 +300,7 @@ class MujocoPhysics(Physics):
 
     @property
     def _worlds(self) -> int:
-        """Worlds that MuJoCo keeps apart."""
+        """Number of separate worlds of MuJoCo."""
         return 1 if self.solver.use_mujoco_cpu else self.solver.mjw_data.nworld
 
     @property
@@ -308,9 +308,8 @@ class MujocoPhysics(Physics):
         return self.model.joint_dof_count // self._worlds
 
     def _actuators(self) -> tuple[dict[int, int], dict[int, int]]:
-        """MuJoCo's actuators and the DOF in the first world of each: those that follow targets, and those that do not.
-
-        The latter are motors and the like of an MJCF file.
+        """MuJoCo's actuators with the DOF of each in the first world: those that follow targets, and those that do not,
+        such as motors of an MJCF file.
         """
         if self.solver.mjc_actuator_to_newton_idx is None:
             return {}, {}
@@ -336,10 +335,10 @@ class MujocoPhysics(Physics):
         mujoco, _ = self.solver.import_mujoco()
         held = self.solver.mj_model if self.solver.use_mujoco_cpu else self.solver.mjw_model
         if int(held.opt.disableflags) & int(mujoco.mjtDisableBit.mjDSBL_DAMPER):
-            return "has damping switched off in its options, so slopes of efforts would have no effect"
+            return "has damping switched off in its options, so derivatives of efforts would have no effect"
         if self.integrator() not in _TAKE_SLOPES:
             return (
-                f"ignores slopes of efforts with the integrator '{self.integrator()}'; it must be one of "
+                f"ignores derivatives of efforts with the integrator '{self.integrator()}'; it must be one of "
                 f"{', '.join(_TAKE_SLOPES)}"
             )
         if not self.solver.use_mujoco_cpu and self.of_actuators("viscous_friction").any():
@@ -414,7 +413,7 @@ class MujocoPhysics(Physics):
         return self._stops
 
     def is_pushed(self) -> np.ndarray:
-        """Read back from the solver's own model, not from the one that it was told about."""
+        """Return whether a drive acts, read back from the solver's own model."""
         gain, bias = self._parameters()
         active = np.logical_or(gain.any(axis=2), bias.any(axis=2))
         pushed = np.zeros((self._worlds, self._width), dtype=bool)
@@ -423,7 +422,7 @@ class MujocoPhysics(Physics):
         return pushed.ravel()
 
     def _parameters(self) -> tuple[np.ndarray, np.ndarray]:
-        """Gain and bias of MuJoCo's actuators, shape (worlds, actuators, 10). On the CPU not copied."""
+        """Return gain and bias of MuJoCo's actuators, shape (worlds, actuators, 10), not copied on the CPU."""
         if self.solver.use_mujoco_cpu:
             return self.solver.mj_model.actuator_gainprm[None], self.solver.mj_model.actuator_biasprm[None]
         return self.solver.mjw_model.actuator_gainprm.numpy(), self.solver.mjw_model.actuator_biasprm.numpy()
@@ -438,7 +437,7 @@ class MujocoPhysics(Physics):
         return lambda: self._set_parameters(at, kept)
 
     def of_actuators(self, name: str) -> np.ndarray:
-        """MuJoCo Warp ignores inertia of actuators, and Newton warns of it."""
+        """Return the share of actuators in a property. MuJoCo Warp ignores their inertia, of which Newton warns."""
         total = np.zeros(self._width, np.float32)
         place, held = PROPERTIES.get(name), self.solver.mj_model
         if place is not None and place.of_actuator and (self.solver.use_mujoco_cpu or name != "armature"):
@@ -448,7 +447,7 @@ class MujocoPhysics(Physics):
         return np.tile(total, self._worlds)
 
     def own_properties(self) -> dict[str, np.ndarray]:
-        """MuJoCo Warp takes no others of its actuators than it was made with."""
+        """Return further properties. MuJoCo Warp cannot change those of its actuators."""
         names = {place.of_actuator for place in PROPERTIES.values() if place.of_actuator}
         return {name: getattr(self.solver.mj_model, name) for name in sorted(names)}
 
@@ -465,7 +464,7 @@ class MujocoPhysics(Physics):
         place.part(getattr(self.solver.mj_model, place.of_actuator))[self._actuators_of(dofs)] = 0.0
 
     def _actuators_of(self, dofs: np.ndarray) -> list[int]:
-        """MuJoCo's actuators on these DOFs of the model."""
+        """Return MuJoCo's actuators on these DOFs of the model."""
         return [i for i, dof in (self._driven | self._direct).items() if dof in dofs % self._width]
 
     def keep_of_actuators(self, dofs: np.ndarray) -> Callable[[], None]:
@@ -492,11 +491,11 @@ SERVED: dict[str, tuple[str, type[Physics]]] = {
     SEMI_IMPLICIT: ("SolverSemiImplicit", SemiImplicitPhysics),
     XPBD: ("SolverXPBD", XpbdPhysics),
 }
-"""Solvers by name: their class in Newton, and what serves them."""
+"""Solvers by name: their class in Newton, and their interface."""
 
 
 def check_options(solver: Any, integrator: Any, sizes: dict[str, Any]) -> None:
-    """Refuse options that cannot be, before anything is built."""
+    """Raise an error for invalid options, before anything is built."""
     if isinstance(solver, str):
         if solver not in SERVED:
             raise SimulationError(f"solver: got '{solver}'; must be {_allowed()}")
@@ -518,13 +517,13 @@ def check_options(solver: Any, integrator: Any, sizes: dict[str, Any]) -> None:
 
 
 def make_physics(newton: Any, model: Any, solver: SolverLike, options: dict[str, Any]) -> Physics:
-    """Make the solver that was asked for.
+    """Return the chosen solver.
 
     Args:
         newton: The package.
         model: A ``newton.Model``.
         solver: As for `NewtonSimulation`, checked.
-        options: For the MuJoCo solver, where it is asked for by name.
+        options: Options of the MuJoCo solver, if it is chosen by name.
 
     Raises:
         SimulationError: Robots cannot be stepped with it.
@@ -532,7 +531,7 @@ def make_physics(newton: Any, model: Any, solver: SolverLike, options: dict[str,
     if isinstance(solver, str):
         name, kind = SERVED[solver]
         try:
-            with np.errstate(invalid="ignore"):  # it casts arrays that nobody has filled yet
+            with np.errstate(invalid="ignore"):  # it casts arrays that are not filled yet
                 made = getattr(newton.solvers, name)(model, **(options if solver == "mujoco" else {}))
         except (ValueError, RuntimeError, NotImplementedError) as error:
             raise SimulationError(f"{name} cannot step this robot: {' '.join(str(error).split())}") from error
@@ -544,7 +543,9 @@ def make_physics(newton: Any, model: Any, solver: SolverLike, options: dict[str,
     if not isinstance(made, newton.solvers.SolverBase):
         raise SimulationError(f"solver: its function returned {type(made).__name__}; must return a solver of Newton")
     if made.model is not model:
-        raise SimulationError("solver: its function made a solver of another model than the one it was given")
+        raise SimulationError(
+            "solver: its function returned a solver of another model; pass the model that it receives"
+        )
     return _kind_of(newton, type(made))(newton, made)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Positions, velocities, targets and efforts of robots in Newton: its own arrays."""
+"""Positions, velocities, targets and efforts of robots in Newton's arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NewtonState:
 
     Args:
         physics: The solver.
-        file: What it starts as.
+        file: Robots of an environment.
         robots: All robots.
         num_envs: Number of environments.
     """
@@ -33,7 +33,7 @@ class NewtonState:
         self._newton, self._physics, self._num_envs = physics.newton, physics, num_envs
         self._model = model = physics.model
         self.state, self.control = model.state(), model.control()
-        """Newton's own."""
+        """Newton's state and control."""
         if file.stage is not None:
             self._newton.eval_ik(model, self.state, self.state.joint_q, self.state.joint_qd)
         else:
@@ -44,11 +44,11 @@ class NewtonState:
             **{kind: getattr(self.state, kind) for kind in STATE},
             **{kind: getattr(self.control, kind) for kind in CONTROL},
         )
-        """State, targets and efforts as actuators read them, flat."""
+        """Flat arrays of state, targets and efforts for actuators."""
         kept = {**vars(self.arrays), "body_q": self.state.body_q, "body_qd": self.state.body_qd}
         self._views = {kind: array.numpy() for kind, array in kept.items()} if model.device.is_cpu else {}
         self.lines = Lines(physics, self.state, self.control, num_envs)
-        """Efforts that are lines."""
+        """Efforts as lines."""
         self.are_loads_old = True
         """Whether a step was taken since loads of joints were read."""
         self._loads: wp.array | None = None
@@ -60,7 +60,7 @@ class NewtonState:
         """Do nothing: the arrays are the engine's own."""
 
     def pose_bodies(self) -> None:
-        """Bring the bodies to where their joints are."""
+        """Update the poses of bodies from their joints."""
         self._newton.eval_fk(self._model, self.state.joint_q, self.state.joint_qd, self.state)
 
     def numbers(self, kind: str) -> np.ndarray:
@@ -83,11 +83,11 @@ class NewtonState:
             self.pose_bodies()
 
     def effort_writer(self, at: DofSet, efforts: wp.array) -> Callable[[], None]:
-        """Return what hands ``efforts``, float32 of shape (n, D), to Newton at each call, for these DOFs only."""
+        """Return a function that writes ``efforts``, float32 of shape (n, D), of these DOFs to Newton."""
         return column_writer(efforts, at.dofs, at.flat("joint_f"), self.arrays.joint_f)
 
     def load_reader(self, at: DofSet, loads: wp.array) -> Callable[[], None] | None:
-        """Return what writes the external loads in the last step to ``loads``; None where the solver tells none."""
+        """Return a function that writes the external loads in the last step to ``loads``; None if the solver has none."""
         if self._loads is None:
             told = wp.zeros_like(self.arrays.joint_qd)
             self._read_loads = self._physics.load_reader(told)
@@ -103,31 +103,31 @@ class NewtonState:
         return read
 
     def _renew_loads(self) -> None:
-        """Read the loads of the last step where that was not done since."""
+        """Read the loads of the last step, once."""
         if self.are_loads_old and self._read_loads is not None:
             self._read_loads()
             self.are_loads_old = False
 
     def loads(self) -> np.ndarray | None:
-        """Return external loads that `load_reader` tells next [N·m or N], copied, shape (environments, DOFs)."""
+        """Return a copy of the external loads that `load_reader` writes next [N·m or N], shape (environments, DOFs)."""
         if self._loads is None:
             return None
         self._renew_loads()
         return np.array(self._loads.numpy().reshape(self._num_envs, -1))
 
     def set_loads(self, envs: np.ndarray, loads: np.ndarray) -> None:
-        """Let `load_reader` tell such loads, of shape (n, DOFs), until the next step."""
+        """Set the loads that `load_reader` writes until the next step, shape (n, DOFs)."""
         told = self.loads()
         if told is not None and self._loads is not None:
             told[envs] = loads
             self._loads.assign(told.ravel())
 
     def tendon_targets(self, at: DofSet) -> np.ndarray:
-        """Return nothing, of shape (n, 0): Newton has no drives of tendons here."""
+        """Return an array of shape (n, 0): Newton has no tendon drives."""
         return np.zeros((len(at), 0), np.float32)
 
     def set_tendon_targets(self, at: DofSet, tendons: np.ndarray, lengths: np.ndarray) -> None:
-        """Refuse: there are none."""
+        """Raise an error: Newton has no tendon drives."""
         raise SimulationError("Newton has no tendon drives")
 
     def push(self, roots: np.ndarray, forces: np.ndarray) -> None:
@@ -137,7 +137,7 @@ class NewtonState:
         self.state.body_f.assign(wrenches)
 
     def reset(self, envs: np.ndarray) -> None:
-        """Bring environments back to their first state and targets."""
+        """Return environments to their first state and targets."""
         for kind, first in self._first.items():
             target = getattr(self.arrays, kind)
             width = len(target) // self._num_envs
@@ -154,18 +154,18 @@ class NewtonState:
         self.pose_bodies()
 
     def _memory(self) -> list[wp.array | np.ndarray]:
-        """Return everything that the next step depends on, each array environment by environment."""
+        """Return all arrays that the next step depends on, each environment by environment."""
         own = [*vars(self.arrays).values(), self.state.body_q, self.state.body_qd, self.state.body_f]
         own += [self.lines.constant, self.lines.slope] if self.lines.are_held else []
         return [array for array in (*own, *self._physics.memory(self.control)) if array.size]
 
     def save(self) -> np.ndarray:
-        """Return all of it, shape (environments, ...)."""
+        """Return all that the next step depends on, shape (environments, ...)."""
         rows = [as_numpy(array).reshape(self._num_envs, -1) for array in self._memory()]
         return np.concatenate(rows, axis=1, dtype=np.float64)
 
     def load(self, envs: np.ndarray, state: np.ndarray) -> None:
-        """Put environments into such a state, of shape (n, ...)."""
+        """Load a state of `save` into environments, shape (n, ...)."""
         start = 0
         for array in self._memory():
             numbers = as_numpy(array)

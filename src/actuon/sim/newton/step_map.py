@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How steps of Newton's solvers answer to small motions of robots."""
+"""Linear maps of steps of Newton's solvers for small motions of robots."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ..robots import Robot
 from ..step_map import StepMap, StepMaps, euler_map, put_over
 
 _CHANGED = ("dof_armature", "actuator_gainprm", "actuator_biasprm")
-"""Fields that MuJoCo Warp holds for each environment."""
+"""Fields of MuJoCo Warp with values for each environment."""
 
 
 def mujoco_step_maps(
     solver: Any, robot: Robot, joint_q: np.ndarray, dt: float, viscous: np.ndarray | None = None
 ) -> StepMaps:
-    """Of the model that a ``SolverMuJoCo`` keeps.
+    """Return step maps of the model of a ``SolverMuJoCo``.
 
     Args:
         solver: The solver.
         robot: A robot of the first environment.
-        joint_q: Positions of all joints, as Newton has them.
+        joint_q: Positions of all joints in Newton.
         dt: Time step [s].
-        viscous: Damping of the robot's DOFs in place of the model's, shape (D,); NaN where it is the model's.
+        viscous: Damping of the robot's DOFs, shape (D,); NaN for the model's.
     """
     model = copy.copy(solver.mj_model)
     of_newton = solver.mjc_dof_to_newton_dof.numpy()[0]
@@ -42,7 +42,9 @@ def mujoco_step_maps(
             getattr(model, name)[:] = getattr(solver.mjw_model, name).numpy()[0]
         model.actuator_armature[:] = 0.0  # which MuJoCo Warp ignores
     has = of_newton >= 0
-    model.dof_damping[has] = solver.model.joint_damping.numpy()[of_newton[has]]  # without slopes that are held there
+    model.dof_damping[has] = solver.model.joint_damping.numpy()[
+        of_newton[has]
+    ]  # without derivatives of implicit efforts
     qpos = model.qpos0.copy()
     at = model.jnt_qposadr[model.dof_jntid[dofs]]
     qpos[at] += joint_q[robot.coordinates]
@@ -51,11 +53,11 @@ def mujoco_step_maps(
 
 
 class ShiftedStepMaps(StepMaps):
-    """Step maps of MuJoCo's joints at positions of Newton's, which count from MuJoCo's reference.
+    """Step maps of MuJoCo's joints at Newton's positions, which are relative to MuJoCo's reference.
 
     Args:
         maps: The step maps.
-        reference: Positions of MuJoCo's joints where Newton's are zero [rad or m], shape (D,).
+        reference: Positions of MuJoCo's joints at zero of Newton's [rad or m], shape (D,).
     """
 
     def __init__(self, maps: StepMaps, reference: np.ndarray):
@@ -67,16 +69,16 @@ class ShiftedStepMaps(StepMaps):
 
 
 class ArticulationStepMaps(StepMaps):
-    """Of a solver that takes semi-implicit Euler steps, from Newton's mass matrix.
+    """Step maps of a solver with semi-implicit Euler steps, from Newton's mass matrix.
 
     Args:
         newton: The module.
         model: A ``newton.Model``.
         robot: A robot of the first environment.
         joint_q: Positions of all joints.
-        used_properties: Properties of joints that the solver makes use of.
+        used_properties: Properties of joints that the solver uses.
         dt: Time step [s].
-        viscous: Damping of the robot's DOFs in place of the model's, shape (D,); NaN where it is the model's.
+        viscous: Damping of the robot's DOFs, shape (D,); NaN for the model's.
     """
 
     def __init__(
