@@ -543,9 +543,7 @@ def make_physics(newton: Any, model: Any, solver: SolverLike, options: dict[str,
     if not isinstance(made, newton.solvers.SolverBase):
         raise SimulationError(f"solver: its function returned {type(made).__name__}; must return a solver of Newton")
     if made.model is not model:
-        raise SimulationError(
-            "solver: its function returned a solver of another model; pass the model that it receives"
-        )
+        raise SimulationError("solver: its function returned a solver of another model than its argument")
     return _kind_of(newton, type(made))(newton, made)
 
 

@@ -87,7 +87,7 @@ class NewtonState:
         return column_writer(efforts, at.dofs, at.flat("joint_f"), self.arrays.joint_f)
 
     def load_reader(self, at: DofSet, loads: wp.array) -> Callable[[], None] | None:
-        """Return a function that writes the external loads in the last step to ``loads``; None if the solver has none."""
+        """Return a function that writes the external loads in the last step to ``loads``; None without any."""
         if self._loads is None:
             told = wp.zeros_like(self.arrays.joint_qd)
             self._read_loads = self._physics.load_reader(told)

@@ -42,9 +42,7 @@ def mujoco_step_maps(
             getattr(model, name)[:] = getattr(solver.mjw_model, name).numpy()[0]
         model.actuator_armature[:] = 0.0  # which MuJoCo Warp ignores
     has = of_newton >= 0
-    model.dof_damping[has] = solver.model.joint_damping.numpy()[
-        of_newton[has]
-    ]  # without derivatives of implicit efforts
+    model.dof_damping[has] = solver.model.joint_damping.numpy()[of_newton[has]]  # without implicit efforts
     qpos = model.qpos0.copy()
     at = model.jnt_qposadr[model.dof_jntid[dofs]]
     qpos[at] += joint_q[robot.coordinates]
