@@ -52,7 +52,7 @@ def read_inputs(
             source = find_source(path, allow_torch, yaml, root)
             found = actuators_of(source)
             named = source.title if source.motor else title if len(actuators) < 2 else str(yaml)
-            inputs.notes += [f"{named}: motors {found.origin}"] if found.origin else []
+            inputs.notes += [f"{named}: motors {found.origin}"] if found.origin and source.yaml is None else []
             for entry in found.entries:
                 own = of_entry(entry, found.joints)
                 slides = bool(own) and all(joint.slides for joint in own)
