@@ -10,6 +10,11 @@ import pytest
 from cyclopts import App
 
 from actuon.cli.app import app
+from actuon.fit.network_fitting import KINDS as NETWORKS
+from actuon.fit.terms import PRESETS
+from actuon.plot.kinds import KINDS
+from actuon.plot.pictures import RECORD
+from actuon.robot_source import ENGINES
 from scripts.reference import with_tables
 from tests.support.command_line import COMMAND, command
 from tests.support.paths import ROOT
@@ -171,3 +176,19 @@ def test_completion_is_installed(shell, tmp_path):
         line = "source $1; COMP_WORDS=(actuon fit ap); COMP_CWORD=2; _actuon; echo ${COMPREPLY[@]}"
         found = subprocess.run(["bash", "-c", line, "-", script], capture_output=True, text=True, check=True)
         assert found.stdout.split() == ["apply"]
+        line = "source $1; COMP_WORDS=(actuon run a.xml --engine ''); COMP_CWORD=4; _actuon; echo ${COMPREPLY[@]}"
+        found = subprocess.run(["bash", "-c", line, "-", script], capture_output=True, text=True, check=True)
+        assert found.stdout.split() == list(ENGINES)
+
+
+def test_choices_are_those_of_the_library():
+    for name, option, choices in (
+        ("run", "--engine", ENGINES),
+        ("plot", "--kind", [*KINDS, RECORD]),
+        ("fit network", "KIND", NETWORKS),
+    ):
+        arguments = COMMANDS[tuple(name.split())].assemble_argument_collection()
+        (found,) = (argument for argument in arguments if option in (*argument.names, argument.name))
+        assert list(found.get_choices(force=True)) == list(choices)
+    out = subprocess.run([*COMMAND, "__complete", "fit", "--model", ""], capture_output=True, text=True, check=True)
+    assert set(PRESETS) <= set(out.stdout.split())

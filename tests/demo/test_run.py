@@ -432,7 +432,7 @@ def test_run_shows_joints_as_what_they_are(tmp_path):
         (("run", "arm.xml", "--video", "x.avi"), "--video: 'x.avi' has the format '.avi'; must be .mp4 or .gif"),
         (("run", "arm.xml", "--video", "a_file/x.gif"), "'a_file' is a file; must be a folder"),
         (("run", "robot.usda", "--video", "x.gif"), "the engine is newton. Use --engine mujoco"),
-        (("run", "robot.usda", "--engine", "bullet"), "must be one of mujoco, newton"),
+        (("run", "robot.usda", "--engine", "newtom"), 'Choose from: "mujoco", "newton". Did you mean "newton"?'),
         (("run", "robot.usda", "--engine", "mujoco"), "there is no robot.xml next to it"),
         (("run", "arm.xml"), "no actuators found for"),
     ],

@@ -256,7 +256,7 @@ def test_plot_says_why_there_is_nothing_to_draw(record, tmp_path, complaint):
         (("free.yaml",), "there is nothing to draw: envelope: no stage limits the effort; step: its controller"),
         (("free.yaml", "--kind", "heat"), "--kind heat: there is nothing to draw: no stage has a temperature"),
         ((full, "--kind", "friction"), "--kind friction: there is nothing to draw: no stage loses effort"),
-        ((full, "--kind", "colour"), "--kind: got 'colour'; must be one of envelope, step, frequency, friction, heat"),
+        ((full, "--kind", "steep"), 'Invalid value "steep" for --kind. Choose from: "envelope", "step", '),
         ((full, "--kind", "record"), "--kind record: there is no recording to draw"),
         ((record / "run.npz", "--kind", "step"), "the other kinds need a robot"),
         (

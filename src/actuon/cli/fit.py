@@ -25,6 +25,7 @@ from .fit_options import (
     ModelName,
     Models,
     MotionOptions,
+    Network,
     NetworkOutput,
     OutputOptions,
     PlantOptions,
@@ -108,6 +109,9 @@ def select(
 
     Each model is fitted without some of the runs and judged by its error on them; the simplest within the noise of the
     best is chosen and fitted to all runs.
+
+    Args:
+        models: Comma-separated list of models. Default: the usual ones.
     """
     return _fit(logs, plant, _listed(models) or True, None, free, search, resume, output)
 
@@ -312,7 +316,7 @@ def excite(
 
 
 def network(
-    kind: Annotated[str, Parameter(metavar="KIND")],
+    kind: Network,
     /,
     *logs: Logs,
     plant: PlantOptions = PlantOptions(),
@@ -333,9 +337,8 @@ def network(
     """
     from actuon.errors import require
     from actuon.fit.fitting import candidates_of, findings_of
-    from actuon.fit.network_fitting import check_kind, fit_network
+    from actuon.fit.network_fitting import fit_network
 
-    check_kind(kind)
     require("torch", "torch", "training networks")
     if output.output is not None:
         check_new(output.output, (".safetensors",), output.force)
@@ -379,8 +382,8 @@ def fleet(
     Args:
         folder: Folder with a folder of logs for each robot.
         model: Model to fit to every robot. Default: one that suits the logs.
-        models: Comma-separated list of models; the best on all robots is fitted.
-        select: Compare the usual models; the best on all robots is fitted.
+        models: Comma-separated list of models, of which the best on all robots is fitted.
+        select: Compare the usual models and fit the best on all robots.
     """
     from actuon.fit import fit_fleet
     from actuon.fit.fleet_fitting import robots_folder

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
@@ -33,15 +33,22 @@ OUTPUT = Group.create_ordered("Output")
 
 Logs = Annotated[Path, Parameter(name="LOG...", help=f"Files ({endings_in_words()}), folders or patterns.")]
 Pairs = tuple[str, ...]
+Network = Literal["mlp", "lstm", "gru"]
 ReportFolder = Annotated[Path | None, Parameter(metavar="DIR", help="Write a report with plots.")]
-ModelName = Annotated[str | None, Parameter(metavar="NAME", group=MODEL)]
-Models = Annotated[
-    str | None, Parameter(metavar="NAMES", group=MODEL, help="Comma-separated list of models. Default: the usual ones.")
-]
+Models = Annotated[str | None, Parameter(metavar="NAMES", group=MODEL)]
 Resume = Annotated[
     Path | None,
     Parameter(metavar="FILE", group=SEARCH, help="Checkpoint: resume from it and save progress to it."),
 ]
+
+
+def _presets(context: object) -> Sequence[str]:
+    from actuon.fit.terms import PRESETS
+
+    return list(PRESETS)
+
+
+ModelName = Annotated[str | None, Parameter(metavar="NAME", group=MODEL, completer=_presets)]
 
 
 @Parameter(name="*", group=WHAT)
@@ -229,7 +236,7 @@ class FormerOptions:
     select: bool = False
     models: str | None = None
     excite: Path | None = None
-    network: str | None = None
+    network: Network | None = None
     limit: Pairs = ()
     seconds: float = MotionOptions.seconds
     actuators: Path | None = None

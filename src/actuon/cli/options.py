@@ -18,7 +18,6 @@ OutputFile = Annotated[Path, Parameter(name=("--output", "-o"), metavar="FILE")]
 OutputFolder = Annotated[Path, Parameter(name=("--output", "-o"), metavar="DIR")]
 Seconds = Annotated[float, Parameter(metavar="SECONDS")]
 Value = Annotated[float, Parameter(metavar="VALUE")]
-Name = Annotated[str, Parameter(metavar="NAME")]
 Count = Annotated[int, Parameter(metavar="N", validator=Number(gte=1))]
 
 Root = Annotated[str | None, Parameter(metavar="PRIM", help="Root prim of the robot (USD). Default: the default prim.")]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
@@ -22,6 +22,7 @@ from .outputs import check_new
 from .show import counted, make_console, print_inspected, print_problems, print_stability, say
 
 CONDITIONS = Group.create_ordered("Conditions")
+Kind = Literal["envelope", "step", "frequency", "friction", "heat", "record"]
 
 
 def init(robot: File, /, *, output: OutputFile | None = None, root: Root = None, force: Force = False) -> None:
@@ -174,7 +175,7 @@ class PlotOptions:
 def plot(
     *what: Annotated[Path, Parameter(name="WHAT...")],
     output: OutputFile = Path("actuators.png"),
-    kind: Annotated[tuple[str, ...], Parameter(metavar="KIND", show_default=False)] = (),
+    kind: Annotated[tuple[Kind, ...], Parameter(metavar="KIND", show_default=False)] = (),
     record: Annotated[tuple[Path, ...], Parameter(metavar="FILE", show_default=False)] = (),
     conditions: PlotOptions = PlotOptions(),
     actuators: Actuators = (),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
@@ -15,7 +15,7 @@ import actuon
 from actuon.files import check_folder
 
 from .messages import complain
-from .options import Actuators, AllowTorch, Count, File, Name, OutputFolder
+from .options import Actuators, AllowTorch, Count, File, OutputFolder
 from .outputs import check_record
 from .show import Bar, make_console, print_runs, say
 
@@ -32,7 +32,7 @@ OUTPUT = Group.create_ordered("Output")
 class SimulationOptions:
     """How a robot is simulated."""
 
-    engine: Name | None = None
+    engine: Annotated[Literal["mujoco", "newton"] | None, Parameter(metavar="NAME")] = None
     """mujoco or newton. Default: the engine that reads the file."""
     envs: Count = 1
     """Number of copies."""

@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import webbrowser
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -21,7 +22,7 @@ from .show import make_console, say
 
 
 def studio(
-    robot: str,
+    robot: Path,
     /,
     *,
     actuators: Actuators = (),

@@ -19,7 +19,6 @@ from .kinds import KINDS, PlotConditions, Subject
 
 RECORD = "record"
 """The kind of a chart of a recording over time."""
-ALL_KINDS = (*KINDS, RECORD)
 _KIND = Option("kinds", "--kind")
 _COLUMNS = 4
 _SHOWN = (
@@ -190,16 +189,13 @@ def save_pictures(
     Args:
         given: As for `read_inputs`.
         output: The image.
-        kinds: Names in `ALL_KINDS`. Default: all that apply.
+        kinds: Names in `KINDS`, or `RECORD`. Default: all that apply.
         on_top: Recordings to draw into the torque-speed plane.
         conditions: Conditions of the measurements.
         root: Path of the robot's root prim, in USD.
         allow_torch: Trust PyTorch files that a robot's file names.
         actuators: YAML files with motors for each robot, instead of its own.
     """
-    for name in kinds:
-        if name not in ALL_KINDS:
-            raise RobotFileError(f"got '{name}'; must be one of {', '.join(ALL_KINDS)}", option=_KIND)
     conditions.check()
     pyplot()
     inputs = read_inputs(given, root, allow_torch, actuators)
