@@ -135,11 +135,11 @@ def _fit(
     actuon.quiet()
     if search.on is not None:
         refuse("--on: a checkpoint is kept on the machine that searches", ("--resume", resume))
-    known = free.known(search)
+    known, cluster = free.known(search), search.workers()
     moved = plant.read(logs)
     if output.author is not None:
         check_robot(output.author, moved.joints, output.force)
-    with search.workers() as workers, SearchBar() as bar:
+    with cluster as workers, SearchBar() as bar:
         result = fit_logs(
             model=model, select=chosen, plant=moved, progress=bar.search, resume=resume, workers=workers, **known
         )
@@ -277,7 +277,7 @@ def excite(
     actuon.quiet()
     single = "`actuon fit excite`, which is for a single joint"
     refuse(single, ("--robot", plant.robot), ("--plant", plant.plant))
-    known, settings = free.known(search), numbers("--load", plant.load)
+    known, cluster, settings = free.known(search), search.workers(), numbers("--load", plant.load)
     generations = min(search.generations, ExcitationOptions.generations)
     options = ExcitationOptions(seconds=motion.seconds, generations=generations, seed=search.seed)
     moved = plant.read(logs) if logs else None
@@ -294,7 +294,7 @@ def excite(
         chosen = changed(build_model(model or _DEFAULT_MODEL, facts), known["fix"], known["free"])
         values = chosen.start
     else:
-        with search.workers() as workers, SearchBar() as bar:
+        with cluster as workers, SearchBar() as bar:
             result = fit_logs(model=model, plant=moved, progress=bar.search, workers=workers, **known)
         chosen, values = result.joints[0].model, result.joints[0].values
     local, recorded = None, None
@@ -344,13 +344,13 @@ def network(
         check_new(output.output, (".safetensors",), output.force)
         check_new(output.output.with_suffix(".yaml"), force=output.force)
     actuon.quiet()
-    known = free.known(search)
+    known, cluster = free.known(search), search.workers()
     moved = plant.read(logs)
     chosen = _listed(models) or select
     candidates = candidates_of(moved, model, select=chosen, fix=known["fix"], free=known["free"])
     options = known["options"]
     share = min(1.0, options.generations / SearchOptions.generations)
-    with search.workers() as workers, SearchBar() as bar:
+    with cluster as workers, SearchBar() as bar:
         result = fit_network(
             moved, kind, candidates, options=options, share=share, progress=bar.search, workers=workers
         )
@@ -393,7 +393,7 @@ def fleet(
 
     check_results(output.output, output.report, output.force)
     actuon.quiet()
-    known = free.known(search)
+    known, cluster = free.known(search), search.workers()
     robots = robot_folders(folder)
     if not robots:
         raise RobotFileError(f"'{folder}' has no folders with logs; must have one for each robot")
@@ -402,7 +402,7 @@ def fleet(
         check_folder(robots_folder(output.output))
         for name in plants:
             check_new(robots_folder(output.output) / f"{name}.yaml", force=output.force)
-    with search.workers() as workers, SearchBar() as bar:
+    with cluster as workers, SearchBar() as bar:
         result = fit_fleet(
             plants, model=model, select=_listed(models) or select, progress=bar.search, workers=workers, **known
         )

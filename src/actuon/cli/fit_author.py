@@ -13,23 +13,36 @@ from actuon.robot_files.formats import USD_WRITTEN
 from actuon.robot_files.yaml import ActuatorEntry
 
 
-def check_robot(robot: Path, joints: Sequence[str], force: bool) -> None:
-    """Refuse, before anything is fitted, a robot that actuators of these joints cannot be written into.
+def check_file(robot: Path) -> None:
+    """Check that a file is a stage of USD. Call before the logs are read.
 
-    Args:
-        robot: A USD file.
-        joints: Names of the joints in the logs.
-        force: Actuators of the same names may be replaced.
+    Raises:
+        RobotFileError: It has another format, or cannot be read.
+        MissingExtraError: USD is not installed.
     """
-    from pxr import Usd
-
-    from actuon.robot_files.usd.author import author_actuators
-    from actuon.robot_files.usd.stage import default_root, joint_paths, open_stage
+    from actuon.robot_files.usd.stage import open_stage
 
     if robot.suffix.lower() not in USD_WRITTEN:
         raise RobotFileError(
             f"--author: '{robot}' has the format '{robot.suffix}'; must be one of {', '.join(USD_WRITTEN)}"
         )
+    open_stage(robot)
+
+
+def check_robot(robot: Path, joints: Sequence[str], force: bool) -> None:
+    """Check that actuators of these joints can be written into a robot. Call before the fit.
+
+    Args:
+        robot: A USD file.
+        joints: Names of the joints in the logs.
+        force: Replace actuators of the same names.
+
+    Raises:
+        RobotFileError: A joint is missing, or has another actuator already.
+    """
+    from actuon.robot_files.usd.author import author_actuators
+    from actuon.robot_files.usd.stage import default_root, joint_paths, open_stage
+
     stage = open_stage(robot)
     root = default_root(stage)
     known = joint_paths(root)
@@ -39,7 +52,7 @@ def check_robot(robot: Path, joints: Sequence[str], force: bool) -> None:
                 f"--author: '{robot}' has no joint '{joint}', as the logs call it; {listed(joint, known, 'joints')}. "
                 "--columns with 'joints' gives those of the logs other names"
             )
-    stage.SetEditTarget(Usd.EditTarget(stage.GetSessionLayer()))
+    stage.SetEditTarget(stage.GetSessionLayer())
     trial = ActuatorConfig(PDControlConfig(1.0, 0.0))
     entries = [ActuatorEntry(joint, (joint,), trial) for joint in joints]
     with located(f"--author: '{robot}'", RobotFileError):
@@ -50,7 +63,7 @@ def check_robot(robot: Path, joints: Sequence[str], force: bool) -> None:
 
 
 def _check_alone(robot: Path, joints: set[str], written: set[str]) -> None:
-    """Refuse joints that another actuator of the robot drives already."""
+    """Raise an error if another actuator of the robot drives one of these joints."""
     from actuon.robot_files.usd.read import parse_actuators
 
     for actuator in parse_actuators(robot):

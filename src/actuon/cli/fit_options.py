@@ -141,7 +141,11 @@ class SearchOptions:
         return Options(seed=self.seed, starts=self.starts, generations=self.generations)
 
     def workers(self) -> AbstractContextManager[Any]:
-        """Return the workers that run searches; None for this process."""
+        """Return the workers that run searches; those of this process are None.
+
+        Raises:
+            MissingExtraError: Ray is not installed.
+        """
         if self.on is None:
             return nullcontext()
         from actuon.fit.ray_jobs import RayWorkers
@@ -165,6 +169,10 @@ class OutputOptions:
     def check(self) -> None:
         """Check the files before the fit."""
         check_results(self.output, self.report, self.force)
+        if self.author is not None:
+            from .fit_author import check_file
+
+            check_file(self.author)
 
 
 @Parameter(name="*", group=OUTPUT)

@@ -195,7 +195,7 @@ def plot(
         actuators: Motors to plot instead of those of the robot; repeat to compare.
     """
     from actuon.actuator.trials import Conditions
-    from actuon.charts import FORMATS
+    from actuon.charts import FORMATS, pyplot
     from actuon.errors import ParameterError
     from actuon.plot.kinds import PlotConditions
     from actuon.plot.pictures import save_pictures
@@ -203,6 +203,7 @@ def plot(
     if not what:
         raise ParameterError("nothing to plot. Name robots, actuon.yaml files, motors or recordings")
     check_new(output, FORMATS, force)
+    pyplot()
     actuon.quiet()
     c = conditions
     measured = Conditions(0.1, c.dt, c.position, c.step, c.effort, c.duty, c.period, c.seconds)

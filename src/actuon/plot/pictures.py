@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from actuon.attach.telemetry import UNITS
-from actuon.charts import Chart, Grid, Series, arranged, palette, pyplot, save_charts
+from actuon.charts import Chart, Grid, Series, arranged, palette, save_charts
 from actuon.errors import ActuonError, Option, RobotFileError
 from actuon.logs.records import Record, read_record
 
@@ -197,7 +197,6 @@ def save_pictures(
         actuators: YAML files with motors for each robot, instead of its own.
     """
     conditions.check()
-    pyplot()
     inputs = read_inputs(given, root, allow_torch, actuators)
     records = [read_record(path) for path in on_top]
     if RECORD in kinds or not inputs.subjects:
