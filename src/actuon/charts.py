@@ -35,7 +35,7 @@ class Series:
     """One curve, cloud of dots, row of bars, or area of a chart. NaN leaves a gap."""
 
     label: str
-    """Name in the legend; empty: not in it."""
+    """Name next to it, or in the legend; empty: none."""
     x: np.ndarray
     y: np.ndarray
     colour: str = BLUE
@@ -65,13 +65,13 @@ class Point:
     y: float
     label: str
     colour: str | None = GREY
-    side: Literal["left", "right", "below left", "centre"] = "right"
+    side: Literal["right", "left", "above", "below", "below left", "centre"] = "right"
     """Side of the place that the name is on."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of ``x`` with a name: above it if grey or not shaded at all (None), else in the legend."""
+    """A stretch of ``x``, shaded unless its colour is None, with its name above the curves."""
 
     start: float
     end: float
@@ -106,7 +106,7 @@ class Chart:
 
     @property
     def labels(self) -> list[str]:
-        """Names in the legend."""
+        """Names of curves and marks."""
         marks = [mark.label for mark in self.marks]
         return [label for label in dict.fromkeys([*(one.label for one in self.series), *marks]) if label]
 
@@ -199,7 +199,7 @@ def to_matplotlib(*grids: Grid, panel: tuple[float, float] = (4.2, 2.4), shared_
     Args:
         grids: What to draw.
         panel: Width and height of a chart [in].
-        shared_legend: One legend above all charts, instead of one in each.
+        shared_legend: One legend above all charts, instead of names in each.
 
     Returns:
         The figure.
@@ -222,14 +222,20 @@ def to_matplotlib(*grids: Grid, panel: tuple[float, float] = (4.2, 2.4), shared_
                 if chart is None:
                     axis.set_visible(False)
                 else:
-                    draw_chart(axis, chart, legend=not shared_legend)
+                    draw_chart(axis, chart, named=not shared_legend)
     if shared_legend:
         _share_legend(figure, len(grids[0].rows), columns)
     return figure
 
 
-def draw_chart(axis: Any, chart: Chart, legend: bool = True) -> None:
-    """Draw a chart into axes of Matplotlib."""
+def draw_chart(axis: Any, chart: Chart, named: bool = True) -> None:
+    """Draw a chart into axes of Matplotlib.
+
+    Args:
+        axis: The axes.
+        chart: The chart.
+        named: Write the names of curves next to them, or into a legend outside of the axes if one does not fit.
+    """
     axis.set_title(chart.title, fontsize=9)
     if not chart.series:
         axis.set_axis_off()
@@ -259,9 +265,10 @@ def draw_chart(axis: Any, chart: Chart, legend: bool = True) -> None:
     axis.set_ylabel(chart.y_label, fontsize=8)
     axis.tick_params(labelsize=7)
     axis.grid(alpha=0.3)
-    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    if legend and handles:
-        axis.legend(handles.values(), handles.keys(), fontsize=6, markerscale=2)
+    if named and chart.labels and not _name_curves(axis, chart):
+        handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": 1 + len(handles) // 16}
+        axis.legend(handles.values(), handles.keys(), fontsize=6, markerscale=2, **place)
 
 
 def _draw_series(axis: Any, series: Series) -> None:
@@ -283,33 +290,151 @@ def _draw_series(axis: Any, series: Series) -> None:
 
 
 _SIDES = {
-    "left": (-5, 0, "right", "center"),
-    "right": (5, 0, "left", "center"),
-    "below left": (-3, -3, "right", "top"),
-    "centre": (0, 0, "center", "center"),
+    "right": (1.0, 0.0, "left", "center"),
+    "above": (0.0, 0.6, "center", "bottom"),
+    "below": (0.0, -0.6, "center", "top"),
+    "left": (-1.0, 0.0, "right", "center"),
+    "below left": (-0.6, -0.6, "right", "top"),
+    "centre": (0.0, 0.0, "center", "center"),
 }
-"""Offset of a name from its place [points], and its alignment there."""
+"""Offset of a name from its place [`_GAP`], and its alignment there."""
+_BEGIN = {"left": 0.0, "bottom": 0.0, "center": -0.5, "right": -1.0, "top": -1.0}
+"""Begin of an aligned name [its size]."""
+_GAP, _LETTER = 5.0, 7.0
+"""Distance of a name from its place, and size of its letters [points]."""
 
 
 def _draw_point(axis: Any, point: Point) -> None:
-    across, up, horizontal, vertical = _SIDES[point.side]
     if point.colour is not None:
         axis.plot(point.x, point.y, ".", color=point.colour, markersize=7)
-    style = {"fontsize": 7, "color": point.colour or "0.6", "ha": horizontal, "va": vertical}
-    axis.annotate(point.label, (point.x, point.y), (across, up), textcoords="offset points", **style)
+    _write(axis, point.label, (point.x, point.y), point.side, point.colour or "0.6")
+
+
+def _write(
+    axis: Any, text: str, place: Any, side: str, colour: str, gap: float = _GAP, coordinates: str = "data"
+) -> None:
+    across, up, horizontal, vertical = _SIDES[side]
+    style = {"fontsize": _LETTER, "color": colour, "ha": horizontal, "va": vertical}
+    axis.annotate(text, place, (gap * across, gap * up), coordinates, textcoords="offset points", **style)
+
+
+def _box(text: str, place: np.ndarray, side: str, gap: float = _GAP) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lower left corner and the size of a name at a place, or at several [points]."""
+    across, up, *aligned = _SIDES[side]
+    lines = text.split("\n")
+    size = _LETTER * np.array([0.6 * max(map(len, lines)), 1.2 * len(lines)])
+    return place + gap * np.array([across, up]) + np.array([_BEGIN[one] for one in aligned]) * size, size
+
+
+@dataclass(frozen=True, eq=False)
+class _Trace:
+    """Places of a curve in its axes."""
+
+    series: Series
+    path: np.ndarray
+    """Places about a point apart, or those of its dots [points from the lower left corner], shape (n, 2)."""
+    covered: np.ndarray
+    """Whether it covers each square point of the axes, shape (height, width)."""
+
+
+def _traces(axis: Any, chart: Chart) -> list[_Trace]:
+    """Return the traces of the curves and marks of a chart that is drawn."""
+    ends, frame, scale = (axis.get_xlim(), axis.get_ylim()), axis.get_window_extent(), 72.0 / axis.figure.dpi
+    marks = [
+        line(one.label, *(([one.value] * 2, ends[1]) if one.axis == "x" else (ends[0], [one.value] * 2)), one.colour)
+        for one in chart.marks
+    ]
+    traces = []
+    for series in (*chart.series, *marks):
+        parts = []
+        for y in series.spread if series.style == "area" and series.spread is not None else (series.y,):
+            at = scale * (axis.transData.transform(np.column_stack([series.x, y])) - frame.min)
+            at = np.clip(at[np.isfinite(at).all(axis=1)], -1e4, 1e4)
+            if len(at) > 1 and series.style != "dots":
+                way = np.concatenate([[0.0], np.hypot(*np.diff(at, axis=0).T).cumsum()])
+                at = np.column_stack([np.interp(np.arange(0.0, way[-1]), way, values) for values in at.T])
+            parts.append(at)
+        path, covered = np.concatenate(parts), np.zeros((int(scale * frame.height), int(scale * frame.width)), bool)
+        path = path[((path >= 0.0) & (path < covered.shape[::-1])).all(axis=1)]
+        covered[*path.astype(int).T[::-1]] = True
+        traces.append(_Trace(series, path, covered))
+    return traces
+
+
+def _name_curves(axis: Any, chart: Chart) -> bool:
+    """Write the name of each curve next to it, clear of curves and other names, where the other curves are furthest.
+
+    Returns:
+        False if one does not fit; none is written then.
+    """
+    if any(one.label and one.style in ("bars", "ticks") for one in chart.series):
+        return False
+    traces = _traces(axis, chart)
+    taken = np.zeros_like(traces[0].covered)
+    for point in chart.points:
+        (place,) = _traces(axis, Chart("", "", [dots("", [point.x], [point.y])]))
+        for at in place.path:
+            _fill(taken, *_box(point.label, at, point.side))
+    if chart.spans:
+        taken[-int(2.0 * _LETTER) :] = True
+    margin = 1.0 + max((one.width / 2 for one in chart.series if one.style == "dots"), default=0.0)
+    names: dict[str, tuple[Any, ...]] = {}
+    for trace in traces:
+        label = trace.series.label
+        if not label or label in names:
+            continue
+        gap = _GAP + (trace.series.width / 2 if trace.series.style == "dots" else 0.0)
+        others = np.any([taken, *(one.covered for one in traces if one is not trace)], axis=0)
+        path = trace.path[::-3]
+        found = []
+        for side in ("right", "above", "below", "left"):
+            corner, size = _box(label, path, side, gap)
+            is_free = _count(others | trace.covered, corner - margin, size + 2.0 * margin) == 0
+            is_free &= ((corner >= 1.0) & (corner + size <= np.array(taken.shape[::-1]) - 1.0)).all(axis=1)
+            near = _count(others, corner - 2.0 * _GAP, size + 4.0 * _GAP)
+            found += [(near[i], path[i], side, corner[i], size) for i in np.flatnonzero(is_free)]
+        if not found:
+            return False
+        _, place, side, corner, size = min(found, key=lambda one: one[0])
+        _fill(taken, corner, size)
+        names[label] = (place / taken.shape[::-1], side, trace.series.colour, gap, "axes fraction")
+    for label, where in names.items():
+        _write(axis, label, *where)
+    return True
+
+
+def _corners(shape: tuple[int, ...], corner: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Return left, lower, right and upper ends of boxes in a grid, shape (4, ...)."""
+    ends = np.concatenate([corner, corner + size], axis=-1)
+    return np.clip(ends, 0, [*shape[::-1]] * 2).astype(int).T
+
+
+def _fill(grid: np.ndarray, corner: np.ndarray, size: np.ndarray) -> None:
+    left, lower, right, upper = _corners(grid.shape, corner, size)
+    grid[lower:upper, left:right] = True
+
+
+def _count(grid: np.ndarray, corner: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Return how many squares of a grid are true in each box, shape (n,)."""
+    sums = np.pad(grid, ((1, 0), (1, 0))).cumsum(axis=0).cumsum(axis=1)
+    left, lower, right, upper = _corners(grid.shape, corner, size)
+    return sums[upper, right] - sums[lower, right] - sums[upper, left] + sums[lower, left]
 
 
 def _draw_spans(axis: Any, chart: Chart) -> None:
-    """Shade spans, with names above the curves."""
+    """Shade spans, and write their names above the curves; one that would reach into the last is left out."""
+    low, high = axis.get_xlim() if chart.x_range is None else chart.x_range
+    width, reached = 72.0 * axis.get_window_extent().width / axis.figure.dpi / (high - low), -np.inf
     for span in chart.spans:
         if span.colour is not None:
-            is_named = span.colour != GREY  # in the legend, since what stands out may be too short for its name
-            alpha, label = (0.3, span.label) if is_named else (0.12, None)
-            axis.axvspan(span.start, span.end, color=span.colour, alpha=alpha, linewidth=0, label=label)
-            if is_named:
-                continue
-        place = {"transform": axis.get_xaxis_transform(), "ha": "center", "va": "top"}
-        axis.text((span.start + span.end) / 2, 0.98, span.label, fontsize=7, color="0.4", **place)
+            alpha = 0.12 if span.colour == GREY else 0.3
+            axis.axvspan(span.start, span.end, color=span.colour, alpha=alpha, linewidth=0)
+        middle = (span.start + span.end) / 2
+        half = 0.3 * _LETTER * len(span.label) / width
+        if middle - half > reached:
+            place = {"transform": axis.get_xaxis_transform(), "ha": "center", "va": "top", "fontsize": _LETTER}
+            axis.text(middle, 0.98, span.label, color="0.4" if span.colour in (None, GREY) else span.colour, **place)
+            reached = middle + half
     if chart.spans and chart.y_range is None:
         low, high = axis.get_ylim()
         axis.set_ylim(low, high + 0.12 * (high - low))
