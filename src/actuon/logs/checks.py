@@ -14,20 +14,20 @@ from .log import Finding, FindingKind, JointLog, Log
 _GAP = 5.0
 """Steps of the usual length, from which on a step is a gap."""
 _UNEVEN = 0.1
-"""Of the usual step; more is said."""
+"""Spread of the steps from which on they are uneven [usual step]."""
 _STALE = 0.1
-"""Share of samples that repeat the one before while the joint moves; more is said."""
+"""Share of samples that repeat the one before while the joint moves, from which on positions are stale."""
 _SLOW = 30.0
-"""Samples per second; fewer are said."""
+"""Rate below which a log is slow [Hz]."""
 _FROZEN = 0.25
-"""Positions that stay the same for less may do so [s]."""
+"""Time for which a position may stay the same [s]."""
 _FURTHEST_OFF = 20
-"""Rests that are looked at, those furthest from their commands: each takes as long as the log."""
+"""Rests that are examined, those furthest from their commands: each takes time in proportion to the log."""
 _RELATED, _BETTER = 0.9, 4.0
-"""Correlation of a position with the command of another joint from which on they may be swapped, and how many times as
-far from 1 that with its own is then."""
+"""Correlation with the command of another joint from which on columns may be swapped; ratio of the distances from 1 of the
+correlations with its own command and with that one."""
 _FURTHEST = 2.0
-"""Lags of positions behind commands that are looked for [s]."""
+"""Longest lag of positions behind commands that is searched [s]."""
 
 
 def _warning(kind: FindingKind, where: str, text: str) -> Finding:
@@ -38,8 +38,8 @@ def gaps(time: np.ndarray, row: Callable[[int], str]) -> Iterator[Finding]:
     """Yield missing samples, and uneven steps.
 
     Args:
-        time: Of the samples [s], shape (T,).
-        row: What a sample is called in the file.
+        time: Times of the samples [s], shape (T,).
+        row: Returns the name of a sample in the file.
     """
     steps = np.diff(time)
     usual = float(np.median(steps))
@@ -56,8 +56,8 @@ def gaps(time: np.ndarray, row: Callable[[int], str]) -> Iterator[Finding]:
         yield _warning(
             "rate",
             "time",
-            f"time: only {1.0 / usual:.3g} samples per second: a fit cannot see what happens within {1e3 * usual:.3g} "
-            "ms, such as delays and steps; record at 100 Hz or more",
+            f"time: only {1.0 / usual:.3g} samples per second: a fit cannot resolve delays and steps within "
+            f"{1e3 * usual:.3g} ms; record at 100 Hz or more",
         )
     low, high = np.quantile(steps, (0.01, 0.99))
     if high - low > _UNEVEN * usual:
@@ -67,16 +67,16 @@ def gaps(time: np.ndarray, row: Callable[[int], str]) -> Iterator[Finding]:
 
 
 def check_joint(log: Log, joint: JointLog, row: Callable[[int], str]) -> Iterator[Finding]:
-    """Yield what is unusual about one joint.
+    """Yield findings on one joint.
 
     Args:
         log: Its log.
-        joint: Of the log.
-        row: What a sample is called in the file.
+        joint: The joint.
+        row: Returns the name of a sample in the file.
     """
     if np.ptp(joint.position) == 0.0:
         yield _warning(
-            "still", joint.name, f"{joint.name}: does not move, the position is {joint.position[0]:.4g} in all samples"
+            "still", joint.name, f"{joint.name}: does not move: the position is {joint.position[0]:.4g} in all samples"
         )
         return
     yield from _spikes(joint, row)
@@ -92,12 +92,12 @@ def check_joint(log: Log, joint: JointLog, row: Callable[[int], str]) -> Iterato
         yield _warning("off", joint.name, f"{joint.name}: the motor is never switched on")
     elif joint.command is not None and np.ptp(joint.command[rows]) == 0.0:
         yield _warning(
-            "constant command", joint.name, f"{joint.name}: the command is {joint.command[rows][0]:.4g} all the time"
+            "constant command", joint.name, f"{joint.name}: the command is constant, {joint.command[rows][0]:.4g}"
         )
 
 
 def _spikes(joint: JointLog, row: Callable[[int], str]) -> Iterator[Finding]:
-    """Single positions far from those before and after them, which are alike."""
+    """Yield a finding on single positions far from both neighbours, which are close to each other."""
     position = joint.position
     if len(position) < 20:
         return
@@ -109,14 +109,14 @@ def _spikes(joint: JointLog, row: Callable[[int], str]) -> Iterator[Finding]:
         yield _warning(
             "spike",
             joint.name,
-            f"{joint.name}: {len(found)} position{'s' if len(found) > 1 else ''} far from those around, by up to "
-            f"{abs(before[worst]):.3g} rad ({row(worst + 1)})",
+            f"{joint.name}: {len(found)} position spike{'s' if len(found) > 1 else ''} of up to {abs(before[worst]):.3g} rad "
+            f"({row(worst + 1)})",
         )
 
 
 def _frozen(time: np.ndarray, joint: JointLog, row: Callable[[int], str]) -> Iterator[Finding]:
-    """Times in which the position is not read: it stays the same, and the command goes away from it as nowhere else, or
-    the position jumps after it."""
+    """Yield a finding on times in which the position was not read: it stays the same while its command moves away further
+    than elsewhere, or it jumps afterwards."""
     change = np.abs(np.diff(joint.position))
     if len(change) < 20 or not change.any():
         return
@@ -134,20 +134,20 @@ def _frozen(time: np.ndarray, joint: JointLog, row: Callable[[int], str]) -> Ite
         yield _warning(
             "frozen",
             joint.name,
-            f"{joint.name}: the position is the same from {time[start]:.4g} s to {time[end]:.4g} s ({row(start)}), and "
-            f"not where the joint must be{f'; {len(found) - 1} times more' if len(found) > 1 else ''}: it was not "
+            f"{joint.name}: the position does not change from {time[start]:.4g} s to {time[end]:.4g} s ({row(start)})"
+            f"{f', and {len(found) - 1} more times' if len(found) > 1 else ''}, although the joint must move: it was not "
             "read, or the joint was blocked; leave that part out",
         )
 
 
 def _constant(change: np.ndarray) -> Iterator[tuple[int, int]]:
-    """First and last sample of each time in which a signal stays the same, by its changes."""
+    """Yield the first and last sample of each time in which a signal stays the same, by its changes."""
     edges = np.flatnonzero(np.diff(np.concatenate([[1], change > 0.0, [1]]).astype(int)))
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
 def _furthest_off(joint: JointLog, rests: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the rests that are furthest from their commands, where positions are commanded and the motor is on."""
+    """Return the rests furthest from their commands in which the motor is on; none without commands of the position."""
     if joint.command is None:
         return []
     if joint.enabled is not None:
@@ -158,9 +158,9 @@ def _furthest_off(joint: JointLog, rests: list[tuple[int, int]]) -> list[tuple[i
 
 
 def _jumps_after(time: np.ndarray, joint: JointLog, change: np.ndarray, end: int, usual: float) -> bool:
-    """Return whether the position is elsewhere at once after a rest, without a step of its command.
+    """Return whether the position jumps after a rest without a step of its command.
 
-    A joint that starts to move gets faster from sample to sample; one that is read again does not.
+    A joint that starts to move speeds up from sample to sample; one that is read again jumps in one.
     """
     if change[end] <= 3.0 * usual or change[end] <= 3.0 * change[end + 1]:
         return False
@@ -171,8 +171,7 @@ def _jumps_after(time: np.ndarray, joint: JointLog, change: np.ndarray, end: int
 
 
 def _is_left_behind(time: np.ndarray, joint: JointLog, start: int, end: int) -> bool:
-    """Return whether the command is much further away than elsewhere in the log, for longer than a joint needs to
-    start."""
+    """Return whether the command is much further away than elsewhere in the log, for longer than a joint takes to start."""
     assert joint.command is not None
     off = joint.position - joint.command
     rest = np.concatenate([off[:start], off[end + 1 :]])
@@ -183,7 +182,7 @@ def _is_left_behind(time: np.ndarray, joint: JointLog, start: int, end: int) -> 
 
 
 def _is_stale(joint: JointLog) -> bool:
-    """Whether positions repeat between samples in which the joint moves by several of its smallest steps."""
+    """Return whether positions repeat between samples in which the joint moves by several of its smallest steps."""
     position = joint.position
     change = np.abs(np.diff(position))
     moved = change[change > 0.0]
@@ -197,31 +196,27 @@ def _is_stale(joint: JointLog) -> bool:
 
 @dataclass(frozen=True)
 class _Following:
-    """How a position follows its command."""
+    """Lag and correlation of a position behind its command."""
 
     joint: str
     lag: float
-    """By which it comes later [s]; NaN where nobody can tell."""
+    """Lag of the position [s]; NaN if it is unknown."""
     alike: float
-    """Correlation when it is shifted by the lag."""
+    """Correlation after a shift by the lag."""
     at_once: float
-    """Correlation when it is not."""
+    """Correlation without a shift."""
     drift: float
-    """By how much the lag is greater in the second half than in the first [s]; NaN where nobody can tell."""
+    """Lag in the second half minus that in the first [s]; NaN if it is unknown."""
 
 
 def check_joints(log: Log) -> Iterator[Finding]:
-    """Yield what several joints show: repeated readings, and whether positions go where commands do, and when.
-
-    Args:
-        log: Of those joints.
-    """
+    """Yield findings on all joints of a log: repeated readings, signs, swapped columns and lags behind commands."""
     stale = [joint.name for joint in log.joints if _is_stale(joint)]
     if stale:
         yield _warning(
             "stale",
             ", ".join(stale),
-            f"{', '.join(stale)}: positions repeat while the joint moves; they are read more often than they change",
+            f"{', '.join(stale)}: positions repeat while the joint moves: the log samples faster than its sensor updates",
         )
     found = [each for joint in log.joints if (each := _follow(log, joint))]
     opposite = [each for each in found if -each.at_once > max(0.5, 0.85 * each.alike)]
@@ -248,22 +243,22 @@ def check_joints(log: Log) -> Iterator[Finding]:
         yield _warning(
             "lag",
             "",
-            f"positions follow commands {min(lags):.3g} s later, {min(lags) / step:.0f} samples: the joint is slow, or "
+            f"positions come {min(lags):.3g} s after their commands, {min(lags) / step:.0f} samples: the joint is slow, or "
             "the two are on different clocks",
         )
     drifts = np.array([each.drift for each in found if math.isfinite(each.drift)])
     if len(drifts) and np.abs(drifts).min() > max(5.0 * step, 0.1) and np.ptp(np.sign(drifts)) == 0.0:
-        when = "later" if drifts[0] > 0.0 else "earlier"
+        more = "more" if drifts[0] > 0.0 else "less"
         yield _warning(
             "drift",
             "",
-            f"positions follow commands {abs(np.median(drifts)):.3g} s {when} in the second half than in the first: "
-            "the two are on clocks of different speed",
+            f"positions lag commands by {abs(np.median(drifts)):.3g} s {more} in the second half than in the first: their "
+            "clocks run at different speeds",
         )
 
 
 def _swapped(log: Log, found: Sequence[_Following]) -> Iterator[Finding]:
-    """Joints whose positions follow the command of another joint, which does not follow it itself."""
+    """Yield findings on joints whose positions follow the command of another joint, which does not follow it itself."""
     lost = [each.joint for each in found if each.alike < 1.0 - (1.0 - _RELATED) / _BETTER]
     alike = {name: {other: _alike(log.joint(name), log.joint(other), log.time) for other in lost} for name in lost}
     follows = {name: max(own, key=own.__getitem__) for name, own in alike.items()}
@@ -274,12 +269,12 @@ def _swapped(log: Log, found: Sequence[_Following]) -> Iterator[Finding]:
                 "swapped",
                 name,
                 f"{name}: the position follows the command of {other} (correlation {best:.2f}), not its own "
-                f"({own:.2f}): are columns swapped? State what they are in a mapping",
+                f"({own:.2f}): columns may be swapped; state their meanings in a mapping",
             )
 
 
 def _alike(joint: JointLog, other: JointLog, time: np.ndarray) -> float:
-    """Correlation of a joint's position with the command of another, at the best lag."""
+    """Return the correlation of a joint's position with the command of another, at the best lag."""
     assert other.command is not None
     rows = _longest_enabled(joint)
     return _lag(time[rows], other.command[rows], joint.position[rows])[1]
@@ -311,9 +306,9 @@ def _longest_enabled(joint: JointLog) -> slice:
 
 
 def _lag(time: np.ndarray, command: np.ndarray, position: np.ndarray) -> tuple[float, float, float]:
-    """By how much the position comes after the command [s], how alike they are then, and how alike without it.
+    """Return the lag of the position behind the command [s], and their correlation with and without that shift.
 
-    The lag is NaN where a shift does not make them much more alike: friction makes late what it makes different, too.
+    The lag is NaN unless the shift raises the correlation much: friction delays a position and changes its shape as well.
     """
     count = min(len(time), 1 << 15)
     even = np.linspace(time[0], time[-1], count)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inference from the numbers of a log of what it does not state: units, lost signs, counters and turns.
 
-Functions return what they made of the numbers, and findings on it.
+Functions return the changed numbers, and findings on the change.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ Joint = dict[str, Signal]
 """Signals of a joint by quantity."""
 
 _SLOWEST, _FASTEST = 0.2, 2e-4
-"""Steps of logs that are of use [s]. They are a factor of 1000 apart, so that only one unit fits."""
+"""Longest and shortest step of a useful log [s]: a factor of 1000 apart, so only one unit fits."""
 _SMALL = 0.5
-"""Usual changes from one sample to the next [rad]; with greater ones, nobody can tell a jump from them."""
+"""Largest usual change from one sample to the next [rad] from which a jump can be distinguished."""
 _LARGE = 4.0 * math.pi
-"""Positions beyond this are two turns [rad], or degrees."""
+"""Positions beyond this are more than two turns [rad], or degrees."""
 _LARGEST = 720.0
 """Positions beyond this are not degrees of a joint that follows positions."""
 _FAST = 30.0
-"""Joints that follow a position are not faster [rad/s]."""
+"""Largest speed of a joint that tracks positions [rad/s]."""
 _FAR = 2.0
-"""Joints that slide do not go further [m]; beyond, they are in mm."""
+"""Largest position of a joint that slides [m]; larger ones are in mm."""
 _SLIDING = re.compile(
     r"(?<![A-Za-z])(?i:slid|prismatic|linear|carriage|rail)|(?<=[a-z])(?:Slid|Prismatic|Linear|Carriage|Rail)"
 )
 """Words in the names of joints that slide: ``left_rail``, ``baseSlider``, not ``trailer``."""
 _GRIDS = (2**8, 2**10, 2**12, 2**12 - 1, 360 / 0.088, 2**13, 2**14, 2**15, 2**16, 1024 * 360 / 300, 360 / 0.29)
-"""Counts per turn of encoders and servos, and of what their manuals make of 4096 and of 1024 in 300°."""
+"""Counts per turn of encoders and servos, also as rounded in manuals (0.088° for 4096, 0.29° for 1024 in 300°)."""
 _DEGREES = math.degrees(1.0)
 _SPEEDS = {1.0: "rad/s", _DEGREES: "deg/s", 60.0 / math.tau: "rpm", 1.0 / math.tau: "turn/s"}
-"""Units of a velocity by what 1 rad/s is in them."""
+"""Units of a velocity, by the number that 1 rad/s is in them."""
 
 
 def signed(column: Column, values: np.ndarray) -> tuple[np.ndarray, list[Finding]]:
     """Restore whole numbers that were written without their sign: −1 as 65535 or 4294967295.
 
-    Where none lies between a quarter and three quarters of the range, that is sure. Where a counter passes from one end
-    to the other, it is unwrapped.
+    Certain if no number lies between a quarter and three quarters of the range. A counter that passes from one end to the
+    other is unwrapped.
     """
     is_stated = column.unit is not None and not is_counts(column.unit)
     if is_stated or column.quantity == "enabled" or values.min() < 0.0 or np.any(values % 1.0):
@@ -82,7 +82,7 @@ def unwrapped_time(name: str, time: np.ndarray) -> tuple[np.ndarray, list[Findin
 
 
 def time_unit(path: str, name: str, time: np.ndarray) -> tuple[str, list[Finding]]:
-    """Return the unit in which the steps are those of a log.
+    """Return the unit in which the steps are as long as those of a log.
 
     Raises:
         LogError: Several units are possible, or none.
@@ -93,19 +93,19 @@ def time_unit(path: str, name: str, time: np.ndarray) -> tuple[str, list[Finding
         return "s", []
     if step < 1.0:
         raise LogError(
-            f"'{path}', column '{name}': steps of {step:.3g} may be seconds or milliseconds; say which, "
-            "with 'units: {time: ms}' in a mapping or a name such as 'time_ms'"
+            f"'{path}', column '{name}': steps of {step:.3g} may be seconds or milliseconds; state the "
+            "unit, with 'units: {time: ms}' in a mapping or a name such as 'time_ms'"
         )
     for unit in ("ms", "us", "ns"):
         if _FASTEST <= step * factor("time", unit) < _SLOWEST:
             return unit, [Finding(f"{name}: steps of {step:.6g} are {unit}, turned to seconds", "unit", name)]
-    raise LogError(f"'{path}', column '{name}': got steps of {step:.3g}; say their unit in a mapping")
+    raise LogError(f"'{path}', column '{name}': got steps of {step:.3g}; state their unit in a mapping")
 
 
 def unwrapped_turns(
     joint: JointLog, time: np.ndarray, table: Table, rows: np.ndarray
 ) -> tuple[JointLog, list[Finding]]:
-    """Return the joint with a position that goes on where it passed the end of a turn, commands on the same turns."""
+    """Return the joint with its position continued past the end of each turn, and its commands on the same turns."""
     position = joint.position
     jumps = _jumps(position, time)
     if not len(jumps):
@@ -135,7 +135,7 @@ def _jumps(angle: np.ndarray, time: np.ndarray) -> np.ndarray:
 
 
 def _joined(angle: np.ndarray, jumps: np.ndarray) -> np.ndarray:
-    """Return the angle, taken on by a turn from each jump on."""
+    """Return the angle, shifted by a turn from each jump on."""
     turns = np.zeros(len(angle))
     turns[jumps + 1] = -np.sign(np.diff(angle)[jumps])
     joined: np.ndarray = angle + math.tau * np.cumsum(turns)
@@ -147,12 +147,12 @@ def _times(count: int) -> str:
 
 
 class AngleUnits:
-    """Units of all positions, commands and velocities of a log: stated, or found by the numbers.
+    """Units of all positions, commands and velocities of a log: stated, or inferred from the numbers.
 
     Args:
-        path: Of the log.
-        time: Of the samples [s], shape (T,).
-        joints: Signals by the names of joints. `settle` replaces them.
+        path: Path of the log.
+        time: Times of the samples [s], shape (T,).
+        joints: Signals by joint. `settle` replaces them.
     """
 
     def __init__(self, path: str, time: np.ndarray, joints: Mapping[str, Joint]):
@@ -160,10 +160,10 @@ class AngleUnits:
         self.findings: list[Finding] = []
 
     def settle(self) -> list[Finding]:
-        """Give every signal a unit, and return what was found.
+        """Give every signal a unit, and return findings.
 
         Raises:
-            LogError: It is ambiguous; says what to state.
+            LogError: A unit is ambiguous; the message says how to state it.
         """
         self._refuse_sliding()
         reasons = {unit: self._reason(unit) for unit in ("deg", "rad")}
@@ -190,7 +190,7 @@ class AngleUnits:
         self.findings.append(Finding(text, "unit", quantity, severity))
 
     def _reason(self, unit: str) -> str:
-        """Return what shows that positions of unknown unit are in ``unit``, in words; empty where nothing does."""
+        """Return the reason why positions of unknown unit are in ``unit``, in words; empty without one."""
         turn, steps = (360.0, "360") if unit == "deg" else (math.tau, "2π")
         for joint in self.joints.values():
             for quantity in ANGLES:
@@ -202,9 +202,9 @@ class AngleUnits:
             position, velocity = joint["position"], joint.get("velocity")
             if position.unit or velocity is None or velocity.unit is None:
                 continue
-            slope = abs(_slope(self.time, position.values, factor("velocity", velocity.unit) * velocity.values))
-            if _is_close(slope, factor("position", unit)):
-                return f"'{position.column.name}' changes so by '{velocity.column.name}', which is in {velocity.unit}"
+            ratio = abs(_speed_ratio(self.time, position.values, factor("velocity", velocity.unit) * velocity.values))
+            if _is_close(ratio, factor("position", unit)):
+                return f"'{position.column.name}' changes at the rate of '{velocity.column.name}', which is in {velocity.unit}"
         if unit == "rad":
             return ""
         for joint in self.joints.values():
@@ -221,7 +221,7 @@ class AngleUnits:
             position, velocity = joint["position"], joint.get("velocity")
             if position.unit or velocity is None or velocity.unit:
                 continue
-            if _is_close(abs(_slope(self.time, position.values, velocity.values)), 1.0 / _DEGREES):
+            if _is_close(abs(_speed_ratio(self.time, position.values, velocity.values)), 1.0 / _DEGREES):
                 return f"'{position.column.name}' changes 57 times as fast as '{velocity.column.name}'"
         return ""
 
@@ -248,13 +248,13 @@ class AngleUnits:
                 )
             if _largest(joint) > _LARGE:
                 raise LogError(
-                    f"{of} reach {_largest(joint):.3g}, which may be degrees, or radians of many turns; say which, "
-                    f"with 'units: {{position: deg, command: deg}}' in a mapping or a name such as "
+                    f"{of} reach {_largest(joint):.3g}, which may be degrees, or radians of many turns; state the "
+                    f"unit, with 'units: {{position: deg, command: deg}}' in a mapping or a name such as "
                     f"'{signal.column.name} [deg]'"
                 )
 
     def _find_commands(self) -> bool:
-        """Give commands the unit of positions, unless they are in another. Return whether some took it."""
+        """Give commands the unit of positions, unless they have another one. Return whether some took it."""
         other: str | None = None
         unknown = [joint for joint in self.joints.values() if "command" in joint and joint["command"].unit is None]
         for joint in unknown:
@@ -278,16 +278,15 @@ class AngleUnits:
 
     def _find_velocities(self, quantity: str) -> None:
         """Give velocities the unit in which they are the change of positions."""
-        slopes = []
+        ratios = []
         for joint in self.joints.values():
             signal, position = joint.get(quantity), joint["position"]
             if signal is not None and signal.unit is None:
-                slope = abs(
-                    _slope(self.time, factor("position", position.unit or "rad") * position.values, signal.values)
-                )
-                slopes += [slope] if math.isfinite(slope) else []
-        slope = float(np.median(slopes)) if slopes else math.nan
-        unit = next((unit for ratio, unit in _SPEEDS.items() if _is_close(slope, ratio)), None)
+                angle = factor("position", position.unit or "rad") * position.values
+                ratio = abs(_speed_ratio(self.time, angle, signal.values))
+                ratios += [ratio] if math.isfinite(ratio) else []
+        ratio = float(np.median(ratios)) if ratios else math.nan
+        unit = next((unit for expected, unit in _SPEEDS.items() if _is_close(ratio, expected)), None)
         for joint in self.joints.values():
             signal = joint.get(quantity)
             if signal is None or signal.unit is not None:
@@ -296,11 +295,11 @@ class AngleUnits:
             is_sliding = of_position in ("m/s", "mm/s")
             joint[quantity] = signal.with_unit(of_position if unit is None or is_sliding else unit)
         known = {joint[quantity].unit for joint in self.joints.values() if quantity in joint}
-        if slopes and unit is None:
-            self._note(quantity, f"{quantity}: is {slope:.2g} times the change of position; state its unit", "warning")
-        elif slopes and unit != "rad/s":
+        if ratios and unit is None:
+            self._note(quantity, f"{quantity}: is {ratio:.2g} times the change of position; state its unit", "warning")
+        elif ratios and unit != "rad/s":
             self._note(quantity, f"{quantity}: is in {unit}, by the change of position, and is turned to rad/s")
-        elif "deg/s" in known and not slopes:
+        elif "deg/s" in known and not ratios:
             self._note(
                 quantity,
                 f"{quantity}: does not follow the change of position; taken as deg/s, as positions are in degrees",
@@ -309,14 +308,14 @@ class AngleUnits:
 
 
 def _has_own_speed(time: np.ndarray, joint: Joint) -> bool:
-    """Return whether a velocity speaks for the position: in a stated unit, or in that of the position."""
+    """Return whether a velocity confirms the position: in a stated unit, or in that of the position."""
     velocity = joint.get("velocity")
-    slope = math.nan if velocity is None else abs(_slope(time, joint["position"].values, velocity.values))
-    return velocity is not None and (math.isfinite(slope) if velocity.unit else _is_close(slope, 1.0))
+    ratio = math.nan if velocity is None else abs(_speed_ratio(time, joint["position"].values, velocity.values))
+    return velocity is not None and (math.isfinite(ratio) if velocity.unit else _is_close(ratio, 1.0))
 
 
 def _grid(values: np.ndarray, turn: float) -> float | None:
-    """Return the counts per turn of the encoder on whose grid the values stand, where there is one."""
+    """Return the counts per turn of the encoder whose grid the values are on; None if they are on none."""
     places = np.unique(np.round((values - values[0]) / turn, 9))
     if len(places) < 20 or not np.any(values % 1.0):
         return None
@@ -337,15 +336,15 @@ def _speed(time: np.ndarray, position: np.ndarray) -> float:
 
 
 def _ratio(first: np.ndarray, second: np.ndarray) -> float:
-    """Return by how much the first moves more than the second, where they move alike; NaN otherwise."""
+    """Return the ratio of the motion of the first to that of the second; NaN unless they are correlated."""
     one, two = float(first.std()), float(second.std())
     if min(one, two) <= 1e-9 * max(np.abs(first).max(), np.abs(second).max(), 1e-300):
         return math.nan
     return one / two if abs(np.corrcoef(first, second)[0, 1]) > 0.8 else math.nan
 
 
-def _slope(time: np.ndarray, position: np.ndarray, velocity: np.ndarray) -> float:
-    """Return velocity over the change of position, where the two go together; NaN otherwise."""
+def _speed_ratio(time: np.ndarray, position: np.ndarray, velocity: np.ndarray) -> float:
+    """Return the ratio of velocity to change of position; NaN unless they are correlated."""
     if len(time) < 20:
         return math.nan
     change = _smoothed(np.gradient(position, time))
