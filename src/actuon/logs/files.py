@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of logs: which are meant, and how a `Log` is written to one."""
+"""Files of logs: found by paths, folders and patterns, and written."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ from .units import default, held_in
 
 
 def log_files(paths: PathLike | Iterable[PathLike]) -> list[Path]:
-    """Return the files that files, folders and patterns mean, each once, in their order; those of a folder by name.
+    """Return the files that paths, folders and patterns name, each once, in this order; those of a folder by name.
 
-    A folder may hold a folder for each robot of a fleet.
+    A folder may hold a folder of logs for each robot of a fleet.
     """
     found: dict[Path, None] = {}
     for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
         found |= dict.fromkeys(_files(Path(path)))
     if not found:
-        raise LogError("there are no logs; give files, folders or patterns")
+        raise LogError("no logs; pass files, folders or patterns")
     return list(found)
 
 
 def robot_folders(folder: PathLike) -> dict[str, Path]:
-    """Return the folders of a fleet's robots by their names: those with logs in a folder that holds no logs itself.
-
-    Empty if it is not the folder of a fleet.
+    """Return the folders with the logs of each robot of a fleet, by name; empty if the folder holds logs itself.
     """
     folder = Path(folder)
     if not folder.is_dir() or _logs_in(folder):
@@ -52,7 +50,7 @@ def _files(path: Path) -> list[Path]:
         inside = _logs_in(path)
         if not inside:
             names = [each.name for each in sorted(path.iterdir())]
-            raise LogError(f"'{path}' holds no logs, which end in {', '.join(ENDINGS)}; {listed('', names, 'files')}")
+            raise LogError(f"'{path}' holds no logs ({', '.join(ENDINGS)}); {listed('', names, 'files')}")
         return inside
     if os.path.exists(path) or not glob.has_magic(str(path)):
         return [path]
@@ -67,11 +65,18 @@ def save_log(path: PathLike, log: Log) -> None:
     """Write a log with its units and settings. An existing file is replaced at once, or kept.
 
     Args:
-        path: Where to; its ending says the format, one of those that `read_log` reads.
-        log: What to write.
+        path: File to write; its ending determines the format, as for `read_log`.
+        log: The log.
 
     Raises:
         LogError: No format has the ending, or it is one that is only read.
+
+    Examples:
+        >>> time = np.arange(0.0, 4.0, 0.01)
+        >>> knee = actuon.fit.JointLog("knee", position=np.sin(time), command=np.sin(time + 0.05))
+        >>> actuon.logs.save_log("run.csv", actuon.fit.Log("run 1", time, (knee,), {"mass": 0.49}))
+        >>> actuon.fit.read_log("run.csv").settings
+        {'mass': 0.49}
     """
     path = Path(path)
     form = known_format(path)

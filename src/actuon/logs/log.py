@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Log` and `JointLog`: what was recorded of a real robot, in SI units and radians, and what was found in it."""
+"""`Log` and `JointLog`: a recording of a real robot, in SI units and radians, with findings on it."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from .units import held_in
 SERIES = ("position", "command", "velocity", "effort_command", "enabled", "supply")
 """Fields of `JointLog` that hold a value per sample."""
 UNNAMED = "joint"
-"""The name of a joint where the log has one and does not name it."""
+"""Name of the only joint of a log that does not name it."""
 HELD = ("command", "effort_command", "enabled", "velocity_command")
-"""Quantities that keep their value until the next sample. Others are measured, and change between two samples."""
+"""Quantities that keep their value until the next sample. Others are measured, and interpolated."""
 
 _EVEN = 1e-2
-"""Of a step: samples that are less off an even grid are on it."""
+"""Largest distance of samples from an even grid that they are on [step]."""
 _MOST_PER_SAMPLE = 16
-"""Points of an even grid for each sample of an uneven log, where steps are much shorter than gaps."""
+"""Most points of an even grid per sample of an uneven log, if steps are much shorter than gaps."""
 _HEADER = ("joint", "samples", "rate", "span", "position", "command", "unit in file", "also logged")
 
 FindingKind: TypeAlias = Literal[
     "unused",  # columns, arrays or settings that are not read
-    "left out",  # columns, rows or lines that would be read if they were sound
+    "left out",  # columns, rows or lines that are damaged
     "stated",  # a change of numbers that a mapping states
     "number format",  # decimal commas
-    "unit",  # found by the numbers
-    "counter",  # whole numbers without their sign, or that start again
-    "turns",  # angles that start again after a turn
-    "clock",  # where it starts, whether commands have their own, and whether the two agree
+    "unit",  # inferred from the numbers
+    "counter",  # whole numbers without their sign, or that wrap
+    "turns",  # angles that wrap after a turn
+    "clock",  # its start, a second one of the commands, and a difference between the two
     "gap",
     "rate",  # too few samples per second
     "uneven",
@@ -44,26 +44,26 @@ FindingKind: TypeAlias = Literal[
     "constant command",
     "spike",
     "frozen",  # positions that are not read for a time
-    "stale",  # positions that are read more often than they change
+    "stale",  # positions that repeat while the joint moves
     "sign",
     "off",  # a motor that is never switched on
     "swapped",
     "lag",
     "drift",
-    "robot",  # what a plant changes in the file of its robot
+    "robot",  # a change of the robot's file by a plant
 ]
 Severity: TypeAlias = Literal["info", "warning"]
 
 
 class Finding(str):
-    """A sentence on what was noticed in a log and done about it, with what it is about as fields.
+    """A sentence on an observation in a log and its treatment, with fields for programs.
 
     Args:
         text: The sentence.
-        kind: What it is about.
-        where: Joint, column or row that it concerns; several are separated by commas. "" for all of the log.
-        severity: "info" where the log is read right all the same; "warning" where somebody should look.
-        log: Path of the log, where the sentence begins with it.
+        kind: Kind of the observation.
+        where: Joint, column or row that it concerns; several are separated by commas. Empty: the whole log.
+        severity: "warning" if the log may be wrong, otherwise "info".
+        log: Path of the log, if the sentence begins with it.
     """
 
     kind: FindingKind
@@ -74,7 +74,7 @@ class Finding(str):
     def __new__(
         cls, text: str, kind: FindingKind = "unused", where: str = "", severity: Severity = "info", log: str = ""
     ) -> Finding:
-        """Make the sentence; fields are set beside it."""
+        """Make the sentence, and set its fields."""
         self = super().__new__(cls, text)
         self.kind, self.where, self.severity, self.log = kind, where, severity, log
         return self
@@ -89,16 +89,16 @@ class JointLog:
     """One joint in one log: arrays of shape (T,) on the log's clock.
 
     Args:
-        name: What the log calls the joint, or the mapping does.
-        position: Measured [rad].
-        command: Target position [rad].
-        velocity: As logged [rad/s].
-        effort_command: Commanded torque [N·m].
+        name: Name of the joint, in the log or by the mapping.
+        position: Measured position [rad or m].
+        command: Target position [rad or m].
+        velocity: Logged velocity [rad/s or m/s].
+        effort_command: Commanded effort [N·m or N].
         enabled: Whether the motor was switched on, as booleans. None: always.
-        supply: Of the motor [V].
+        supply: Supply voltage of the motor [V].
         extra: Other quantities by name: ``effort`` [N·m], ``velocity_command`` [rad/s], ``current`` [A],
-            ``voltage`` [V], ``temperature`` [°C] and ``load`` (duty), the last four as logged where no unit is stated.
-        units: The unit in which each quantity stood in the file, by its name.
+            ``voltage`` [V], ``temperature`` [°C] and ``load`` (duty); the last four as logged if their unit is unknown.
+        units: Unit of each quantity in the file, by name.
     """
 
     name: str
@@ -112,12 +112,12 @@ class JointLog:
     units: Mapping[str, str] = field(default_factory=dict)
 
     def quantities(self) -> dict[str, np.ndarray]:
-        """All that was logged of the joint, by name."""
+        """Return all series of the joint, by name."""
         own = {name: getattr(self, name) for name in SERIES}
         return {name: values for name, values in own.items() if values is not None} | dict(self.extra)
 
     def replaced(self, values: Mapping[str, np.ndarray]) -> JointLog:
-        """The joint with other values, by the names of quantities."""
+        """Return the joint with other series, by name."""
         own = {name: array for name, array in values.items() if name in SERIES}
         extra = {name: array for name, array in values.items() if name not in SERIES}
         return dataclasses.replace(self, **own, extra={**self.extra, **extra})  # type: ignore[arg-type]
@@ -125,16 +125,23 @@ class JointLog:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """One run of a robot, or of a joint on a bench.
+    """One run of a robot, or of a joint on a test stand.
 
     Args:
-        path: Of its file.
-        time: Of each sample [s], shape (T,), increasing; steps may be uneven.
-        joints: What was logged of each.
-        settings: What the file says of the run, such as ``mass``, ``length``, ``kp`` and ``motor``.
-        findings: What was noticed in the file and done about it: sentences with a kind, a place and a severity.
-        unit: Which robot of a fleet it is of, by name.
-        recording: Identity of the recording: the same for a log and its windows.
+        path: Path of the file.
+        time: Times of the samples [s], shape (T,), increasing; steps may be uneven.
+        joints: Series of each joint.
+        settings: Values that the file states for the run, such as ``mass``, ``length``, ``kp`` and ``motor``.
+        findings: Sentences on observations in the file, with kind, place and severity.
+        unit: Name of the robot in a fleet.
+        recording: Identity of the recording, equal for a log and its windows.
+
+    Examples:
+        >>> time = np.arange(0.0, 4.0, 0.01)
+        >>> knee = actuon.fit.JointLog("knee", position=np.sin(time), command=np.sin(time + 0.05))
+        >>> log = actuon.fit.Log("run 1", time, (knee,), {"mass": 0.49})
+        >>> len(log), round(log.duration, 2), log.joint_names
+        (400, 3.99, ('knee',))
     """
 
     path: str
@@ -163,12 +170,12 @@ class Log:
 
     @property
     def duration(self) -> float:
-        """From the first sample to the last [s]."""
+        """Time from the first sample to the last [s]."""
         return float(self.time[-1] - self.time[0])
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """In the order of ``joints``."""
+        """Names of the joints, in the order of ``joints``."""
         return tuple(joint.name for joint in self.joints)
 
     def joint(self, name: str) -> JointLog:
@@ -183,14 +190,21 @@ class Log:
         raise LogError(f"'{self.path}' has no joint {shown(name)}; {listed(str(name), self.joint_names, 'joints')}")
 
     def window(self, start: float, stop: float) -> Log:
-        """The samples with ``start <= time < stop``. The clock stays that of the log.
+        """Return the part with ``start <= time < stop``. Times are not shifted.
 
         Args:
-            start: [s].
-            stop: [s].
+            start: Start of the window [s].
+            stop: End of the window [s].
 
         Raises:
-            LogError: Fewer than two samples are inside.
+            LogError: It holds fewer than two samples.
+
+        Examples:
+            >>> time = np.arange(0.0, 4.0, 0.01)
+            >>> log = actuon.fit.Log("run 1", time, (actuon.fit.JointLog("knee", np.sin(time)),))
+            >>> part = log.window(1.0, 2.0)
+            >>> len(part), float(part.time[0])
+            (100, 1.0)
         """
         rows = slice(*np.searchsorted(self.time, (start, stop)).tolist())
         if len(self.time[rows]) < 2:
@@ -201,10 +215,16 @@ class Log:
         return self._at(rows)
 
     def split_windows(self, seconds: float) -> list[Log]:
-        """Windows one after another, each of ``seconds``. What remains at the end is left out.
+        """Split the log into windows of equal length. A shorter rest at the end is left out.
 
         Args:
             seconds: Length of a window [s], at most that of the log.
+
+        Examples:
+            >>> time = np.arange(0.0, 4.5, 0.01)
+            >>> log = actuon.fit.Log("run 1", time, (actuon.fit.JointLog("knee", np.sin(time)),))
+            >>> [len(part) for part in log.split_windows(2.0)]
+            [200, 200]
         """
         if not (math.isfinite(seconds) and seconds > 0.0):
             raise LogError(f"windows: got {shown(seconds)} s; must be greater than 0")
@@ -216,10 +236,16 @@ class Log:
         return [self.window(start, stop) for start, stop in itertools.pairwise(starts)]
 
     def resampled(self, dt: float) -> Log:
-        """The log at a fixed step. Commands keep their last value, measurements are interpolated linearly.
+        """Return the log at a fixed time step. Commands keep their last value; measurements are interpolated linearly.
 
         Args:
-            dt: The step [s].
+            dt: Time step [s].
+
+        Examples:
+            >>> time = np.arange(0.0, 4.0, 0.01)
+            >>> log = actuon.fit.Log("run 1", time, (actuon.fit.JointLog("knee", np.sin(time)),))
+            >>> len(log.resampled(0.002))
+            1996
         """
         if not (math.isfinite(dt) and dt > 0.0):
             raise LogError(f"resampling: got a step of {shown(dt)} s; must be greater than 0")
@@ -239,18 +265,24 @@ class Log:
     def derivatives(self, width: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return positions [rad or m], velocities and accelerations of all joints at the samples, each of shape (T, J).
 
-        A Savitzky-Golay filter: at each sample the parabola through the positions within ``width`` around it, by least
-        squares. Near the ends, where half of the window is missing, it is the parabola of the first or last whole
-        window, so that noise of accelerations there is greater. Where steps are uneven, positions are interpolated
-        linearly onto an even grid of about the median step, filtered there, and interpolated back; across a gap the
-        motion is therefore a straight line.
+        A Savitzky-Golay filter: at each sample, a parabola is fitted to the positions within ``width`` by least squares.
+        Samples within half a window of an end use the parabola of the first or last whole window, with more noise in
+        accelerations. If steps are uneven, positions are interpolated linearly onto an even grid of about the median
+        step, filtered, and interpolated back: the motion across a gap is a straight line.
 
         Args:
-            width: Length of the window [s], rounded to an odd number of samples: at least 5, at most all of the log.
+            width: Length of the window [s], rounded to an odd number of samples: at least 5, at most the whole log.
 
         Raises:
             LogError: ``width`` is not positive, or the log has fewer than 3 samples.
             MissingExtraError: SciPy is not installed.
+
+        Examples:
+            >>> time = np.arange(0.0, 4.0, 0.01)
+            >>> log = actuon.fit.Log("run 1", time, (actuon.fit.JointLog("knee", np.sin(time)),))
+            >>> position, velocity, acceleration = log.derivatives(width=0.1)
+            >>> bool(np.abs(velocity[:, 0] - np.cos(time)).max() < 0.01)
+            True
         """
         if not (math.isfinite(width) and width > 0.0):
             raise LogError(f"derivatives: got a width of {shown(width)} s; must be greater than 0")
@@ -273,7 +305,7 @@ class Log:
         return smooth, velocity, acceleration
 
     def describe(self) -> str:
-        """Return what the log holds, as text: a row per joint, its settings, and what was found and done."""
+        """Return a table of the joints as text, with the settings and findings."""
         rows = [_HEADER, *(self._described(joint) for joint in self.joints)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
         lines = [self.path]
