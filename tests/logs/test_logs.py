@@ -718,7 +718,7 @@ settings: {mass: 0.5, motor: big}
             ({"columns": {"a": {"quantity": "position", "sign": 2}}}, "sign: got 2; must be 1 or -1"),
             ({"columns": {"a": {"quantity": "position", "scale": 0}}}, "scale: got 0; must not be 0"),
             ({"columns": {"a": {"quantity": "position", "offset": "x"}}}, "offset: got 'x'; must be a finite number"),
-            ({"columns": {"a{joint}": {"quantity": "position", "joint": "b"}}}, "says the joint twice"),
+            ({"columns": {"a{joint}": {"quantity": "position", "joint": "b"}}}, "names the joint twice"),
             ({"columns": {"b": "position"}}, "has no column 'b'; columns: time, cmd_knee, pos_knee"),
             ({"columns": {"b{joint}": "position"}}, r"has no column like 'b\{joint\}'"),
             ({"columns": {"pos_knee": "time", "time": "time"}}, "'pos_knee' and 'time' are both the time"),
@@ -1086,7 +1086,7 @@ class TestSeveral:
         write_csv(tmp_path / "2.csv", motion(joints=("knee", "hip")))
         assert [log.joint_names for log in read_logs(tmp_path)] == [("hip", "knee")] * 2
         write_csv(tmp_path / "3.csv", motion(joints=("knee", "foot")))
-        with pytest.raises(actuon.LogError, match="3.csv' has no 'hip' and has 'foot' too, compared with .*1.csv'"):
+        with pytest.raises(actuon.LogError, match="3.csv' has no 'hip' and also has 'foot', compared with .*1.csv'"):
             read_logs(tmp_path)
 
 

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meanings of columns: by the names that people use, or by a mapping, as a YAML file or in Python.
+"""Meanings of columns: by usual names, or by a mapping in a YAML file or in Python.
 
 ::
 
-    columns:                              # only these are read; without it, columns go by their usual names
+    columns:                              # only these are read; without it, columns with usual names
       time: time
       pos_meas1: {quantity: position, joint: shoulder, unit: deg, sign: -1, scale: 1.0, offset: 0.0}
       "tau_con{joint}": effort_command    # one line for all joints
     joints: {"2": elbow}                  # other names for joints
-    units: {position: deg}                # of columns whose own line says none
-    rate: 500                             # [Hz], where there is no column of time
-    settings: {mass: 0.49, length: 0.1}   # as if they stood in the log
+    units: {position: deg}                # of columns whose line states none
+    rate: 500                             # [Hz], if no column holds the time
+    settings: {mass: 0.49, length: 0.1}   # added to those of the log
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from .units import CLOCKS, NEEDED, QUANTITIES, SHARED, checked, factor, spelled
 
 @dataclass(frozen=True)
 class Column:
-    """Meaning of a column of a file: ``sign · (scale · unit · number) + offset``, the last in SI.
+    """Meaning of a column of a file: ``sign · (scale · unit · number) + offset``, in SI units.
 
     Args:
-        name: In the file.
+        name: Name in the file.
         quantity: One of `units.QUANTITIES`.
-        joint: "" where the name says none.
-        unit: None where nothing says it.
+        joint: Name of the joint; empty if the column names none.
+        unit: Unit; None if it is unknown.
         sign: 1 or −1.
-        scale: By which the numbers are multiplied to be in ``unit``.
-        offset: [SI], added last.
+        scale: Factor by which the numbers become numbers in ``unit``.
+        offset: Value that is added last [SI].
     """
 
     name: str
@@ -56,7 +56,7 @@ class Column:
     offset: float = 0.0
 
     def changes(self) -> str:
-        """Return what is done to the numbers beside their unit, in words; "" if nothing is."""
+        """Return scale, sign and offset in words; empty if they change nothing."""
         changes = [f"scale {self.scale:g}"] if self.scale != 1.0 else []
         changes += ["sign -1"] if self.sign < 0 else []
         changes += [f"offset {self.offset:g}"] if self.offset else []
@@ -65,18 +65,18 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """Numbers of a column at the rows that are used, shape (T,): scaled, in the unit of the column."""
+    """Numbers of a column at the rows of the log, shape (T,): scaled, in the unit of the column."""
 
     column: Column
     values: np.ndarray
 
     @property
     def unit(self) -> str | None:
-        """None where nothing says it."""
+        """Unit; None if it is unknown."""
         return self.column.unit
 
     def with_unit(self, unit: str) -> Signal:
-        """Return the signal with the unit that its numbers turned out to be in."""
+        """Return the signal with a unit."""
         return dataclasses.replace(self, column=dataclasses.replace(self.column, unit=unit))
 
     def with_values(self, values: np.ndarray) -> Signal:
@@ -84,7 +84,7 @@ class Signal:
         return dataclasses.replace(self, values=values)
 
     def si(self) -> np.ndarray:
-        """Return the values in SI, sign and offset applied."""
+        """Return the values in SI units, with sign and offset."""
         assert self.unit is not None
         return self.column.sign * factor(self.column.quantity, self.unit) * self.values + self.column.offset
 
@@ -135,7 +135,7 @@ _BETWEEN = "_/.-: []"
 
 
 def recognise(name: str) -> Column | None:
-    """Return what a column means by its name: a quantity before or after a joint, and perhaps a unit at its end."""
+    """Return the meaning of a name: a quantity before or after a joint, and optionally a unit at the end; or None."""
     for pattern in (_BRACKETED_UNIT, _TRAILING_UNIT):
         found = pattern.search(name)
         if found:
@@ -148,7 +148,7 @@ def recognise(name: str) -> Column | None:
 
 
 def _without_unit(name: str) -> Column | None:
-    """Return what a name means that has no unit. A slash parts the quantity from the joint, whatever its name."""
+    """Return the meaning of a name without a unit. A slash separates the quantity from the joint, whatever its name."""
     kind, slash, joint = name.partition("/")
     quantity = _MEANING.get(tuple(token[0].lower() for token in _TOKEN.finditer(kind)))
     if slash and quantity and quantity not in CLOCKS:
@@ -196,11 +196,11 @@ class ColumnMapping:
     """Meanings of the columns of logs.
 
     Args:
-        columns: By their names, in which ``{joint}`` stands for the name of any joint. Empty: by usual names.
-        joints: Other names for joints, by the names in the log.
-        units: By quantity, of columns that do not say theirs.
-        rate: Of logs without a column of time [Hz].
-        settings: Added to those of the log.
+        columns: Columns by name, in which ``{joint}`` stands for any joint. Empty: columns with usual names.
+        joints: New names of joints, by the name in the log.
+        units: Units by quantity, for columns that state none.
+        rate: Sample rate of logs without a column of time [Hz].
+        settings: Settings that are added to those of the log.
     """
 
     columns: Mapping[str, Column] = field(default_factory=dict)
@@ -211,10 +211,16 @@ class ColumnMapping:
 
     @classmethod
     def of(cls, said: ColumnMapping | Mapping[str, Any] | PathLike | None) -> ColumnMapping:
-        """Return the mapping that a file, or a plain mapping with the same contents, describes.
+        """Return the mapping that a YAML file, or a dictionary with the same contents, describes.
 
         Raises:
-            LogError: A key or value is not allowed; says which.
+            LogError: A key or value is not allowed; the message names it.
+
+        Examples:
+            >>> columns = {"t": "time", "q{joint}": {"quantity": "position", "unit": "deg"}, "goal{joint}": "command"}
+            >>> mapping = actuon.logs.ColumnMapping.of({"columns": columns, "joints": {"2": "elbow"}})
+            >>> mapping.columns["q{joint}"].unit
+            'deg'
         """
         if said is None:
             return cls()
@@ -235,14 +241,14 @@ class ColumnMapping:
         )
 
     def meanings(self, path: str, names: Iterable[str]) -> tuple[list[Column], list[Finding]]:
-        """Return the columns of a log that mean something, and findings on those that another one stands for.
+        """Return the columns of a log with a meaning, and findings on those that mean the same as another one.
 
         Args:
-            path: Of the log.
-            names: Of its columns.
+            path: Path of the log.
+            names: Names of its columns.
 
         Raises:
-            LogError: The log lacks a column, or two that are needed mean the same.
+            LogError: A column is missing, or two that are needed mean the same.
         """
         names = list(names)
         findings: list[Finding] = []
@@ -264,7 +270,7 @@ class ColumnMapping:
         return list(meant.values()), findings
 
     def _completed(self, column: Column) -> Column:
-        """Return the column with the joint's other name, and the unit of its quantity."""
+        """Return the column with the new name of its joint, and the unit of its quantity."""
         joint = column.joint
         if joint or column.quantity not in SHARED:
             joint = self.joints.get(joint or UNNAMED, joint)
@@ -272,10 +278,10 @@ class ColumnMapping:
 
 
 def _stated(columns: Mapping[str, Column], path: str, names: list[str]) -> tuple[list[Column], list[Finding]]:
-    """Return the columns of the log that the names of a mapping mean, in their order, and findings on them.
+    """Return the columns of the log that the names of a mapping match, in their order, and findings on them.
 
-    A column that several names mean belongs to the one that says most of its name: ``knee_des_deg`` to
-    ``{joint}_des_deg``, not to ``{joint}_deg``.
+    A column that several names match belongs to the longest: ``knee_des_deg`` to ``{joint}_des_deg``, not to
+    ``{joint}_deg``.
     """
     found = {name: _matching(name, column, path, names) for name, column in columns.items()}
     owner = {own.name: name for name in sorted(columns, key=_specificity) for own in found[name]}
@@ -290,7 +296,7 @@ def _stated(columns: Mapping[str, Column], path: str, names: list[str]) -> tuple
             if other and other.joint in joints - {"", column.joint}:
                 said = (
                     f"{column.name} is left out of '{name}': by its name it is the {other.quantity} of "
-                    f"'{other.joint}'; give it its own line in the mapping"
+                    f"'{other.joint}'; add a line for it to the mapping"
                 )
                 findings.append(Finding(said, "left out", column.name, "warning"))
                 continue
@@ -299,12 +305,12 @@ def _stated(columns: Mapping[str, Column], path: str, names: list[str]) -> tuple
 
 
 def _specificity(name: str) -> tuple[bool, int]:
-    """Return a key that sorts names of a mapping: patterns before names of one column, long ones last."""
+    """Return a key that sorts names of a mapping: patterns before names of one column, longer ones last."""
     return _JOINT not in name, len(name)
 
 
 def _matching(name: str, column: Column, path: str, names: list[str]) -> list[Column]:
-    """Return the columns of the log that a name of the mapping can mean."""
+    """Return the columns of the log that a name of the mapping matches."""
     if _JOINT not in name:
         if name not in names:
             raise LogError(f"'{path}' has no column '{name}'; {listed(name, names, 'columns')}")
@@ -322,6 +328,6 @@ def _column(where: str, name: str, said: dict[str, Any]) -> Column:
         got = "needs 'quantity'" if quantity is None else f"got the quantity {shown(quantity)}"
         raise LogError(f"{where}: {got}; {listed(str(quantity), QUANTITIES, 'quantities')}")
     if name.count(_JOINT) > 1 or (_JOINT in name and "joint" in said):
-        raise LogError(f"{where}: says the joint twice; must say it once")
+        raise LogError(f"{where}: names the joint twice; must name it once")
     unit = checked(where, quantity, said["unit"]) if "unit" in said else None
     return Column(name, **{**said, "unit": unit})

@@ -74,7 +74,8 @@ def save_log(path: PathLike, log: Log) -> None:
     Examples:
         >>> time = np.arange(0.0, 4.0, 0.01)
         >>> knee = actuon.fit.JointLog("knee", position=np.sin(time), command=np.sin(time + 0.05))
-        >>> actuon.logs.save_log("run.csv", actuon.fit.Log("run 1", time, (knee,), {"mass": 0.49}))
+        >>> from actuon.logs import save_log
+        >>> save_log("run.csv", actuon.fit.Log("run 1", time, (knee,), {"mass": 0.49}))
         >>> actuon.fit.read_log("run.csv").settings
         {'mass': 0.49}
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`read_log` and `read_logs`: files to logs. `Reader`: one table on its way to a `Log`."""
+"""Read files as logs: `read_log`, `read_logs`, and `Reader`, which turns one table into a `Log`."""
 
 from __future__ import annotations
 
@@ -27,46 +27,54 @@ from .units import CLOCKS, NEEDED, SHARED, default, factor
 T = TypeVar("T")
 MappingLike: TypeAlias = ColumnMapping | Mapping[str, Any] | PathLike | None
 FEWEST = 3
-"""Samples of a log."""
+"""Smallest number of samples of a log."""
 LARGEST = 1e25
-"""Numbers of a log are smaller; nanoseconds since 1970 are the largest."""
+"""Bound of the numbers in a log; nanoseconds since 1970 are below."""
 _HIGHEST_SUPPLY = 100.0
-"""[V]. Numbers above are not volts."""
+"""Largest supply voltage [V]; larger numbers have another unit."""
 _SHORTEST = 1e-9
-"""Samples that are closer have the same time [s]."""
+"""Shortest distance of two different times [s]."""
 _EPOCH = 1e8
-"""Times from here on are counted from 1970, or from when a computer was started [s]."""
+"""Smallest time that counts from 1970 or from the start of a computer [s]."""
 _COARSE = 0.2
-"""Share of samples with the time of the one before, from which on the clock is too coarse."""
+"""Share of samples with the time of the previous one, from which on a clock is too coarse."""
 _COMMANDS = ("command", "velocity_command", "effort_command")
 
 
 def read_log(path: PathLike, mapping: MappingLike = None) -> Log:
-    """Read what was recorded of a robot, or of a joint on a bench.
+    """Read the log of a robot, or of a joint on a test stand.
 
     Args:
-        path: A ``.csv``, ``.json``, ``.npz`` or ``.parquet`` file; the first two as ``.gz`` too.
-        mapping: What its columns mean: a `ColumnMapping`, what one is written as in YAML, or the path of such a file.
-            None: columns have usual names, such as ``time``, ``cmd_knee`` and ``pos_knee``.
+        path: A ``.csv``, ``.json``, ``.npz`` or ``.parquet`` file; the first two also as ``.gz``.
+        mapping: Meanings of its columns: a `ColumnMapping`, a dictionary with the same contents, or the path of a YAML
+            file. Default: columns have usual names, such as ``time``, ``cmd_knee`` and ``pos_knee``.
 
     Raises:
-        LogError: The file cannot be read, or is not a log; says where and why.
+        LogError: The file cannot be read, or is not a log; the message says where and why.
+
+    Examples:
+        >>> time = np.arange(0.0, 2.0, 0.01)
+        >>> table = np.column_stack([1e3 * time, np.degrees(np.sin(3.0 * time)), np.degrees(np.sin(3.0 * time - 0.1))])
+        >>> np.savetxt("run.csv", table, delimiter=",", header="t_ms,goal [deg],angle [deg]", comments="")
+        >>> log = actuon.fit.read_log("run.csv", {"settings": {"mass": 0.49}})
+        >>> print(log.joint("joint").command.max().round(3), log.settings)
+        1.0 {'mass': 0.49}
     """
     logs = _read_all(path, mapping)
     if len(logs) > 1:
         raise LogError(
-            f"'{path}' is a record of {len(logs)} robots; read them with read_logs, which gives a log for each"
+            f"'{path}' is a recording of {len(logs)} robots; read it with read_logs, which returns a log for each"
         )
     return logs[0]
 
 
 def read_logs(paths: PathLike | Iterable[PathLike], mapping: MappingLike = None) -> list[Log]:
-    """Read logs of the same joints. Records of several robots give a log for each.
+    """Read logs of the same joints. A recording of several robots becomes a log for each.
 
     Args:
-        paths: Files, folders of files, and patterns such as ``"runs/*.csv.gz"``. A folder with a folder for each robot
-            of a fleet sets `Log.unit` to the names of these.
-        mapping: What columns mean, as in `read_log`.
+        paths: Files, folders of files, and patterns such as ``"runs/*.csv.gz"``. With a folder that holds a folder for
+            each robot of a fleet, `Log.unit` is the name of the latter.
+        mapping: Meanings of columns, as in `read_log`.
 
     Raises:
         LogError: One cannot be read, there are none, or they have different joints.
@@ -93,7 +101,7 @@ def read_logs(paths: PathLike | Iterable[PathLike], mapping: MappingLike = None)
         fewer = [name for name in first.joint_names if name not in log.joint_names]
         if more or fewer:
             differences = [f"has no {_quoted(fewer)}"] if fewer else []
-            differences += [f"has {_quoted(more)} too"] if more else []
+            differences += [f"also has {_quoted(more)}"] if more else []
             raise LogError(
                 f"'{log.path}' {' and '.join(differences)}, compared with '{first.path}'; logs that are read together "
                 "must have the same joints"
@@ -112,17 +120,17 @@ def _quoted(names: list[str]) -> str:
 
 
 class Reader:
-    """One table on its way to a `Log`: columns, their clock, their signals, SI units.
+    """Turns one table into a `Log`: columns, clock, signals, SI units.
 
     Args:
-        table: Columns as they stand in a file.
-        mapping: What they mean.
+        table: Columns of a file.
+        mapping: Meanings of the columns.
     """
 
     def __init__(self, table: Table, mapping: ColumnMapping):
         self.table, self.mapping = table, mapping
         self.findings: list[Finding] = list(table.findings)
-        """Findings so far: what was noticed, and done about it."""
+        """Findings so far."""
         self.rows: np.ndarray = np.arange(0)
         """Rows of the table that are samples of the log."""
 
@@ -130,7 +138,7 @@ class Reader:
         """Return the log.
 
         Raises:
-            LogError: The table is not one of a log; says where and why.
+            LogError: The table is not that of a log; the message says where and why.
         """
         columns = self._columns()
         time, held = self._clock(columns)
@@ -168,7 +176,7 @@ class Reader:
         return self.table.at(self.rows[sample], column.name)
 
     def _columns(self) -> list[Column]:
-        """Return the columns that are read: clocks, and quantities of joints that have a position."""
+        """Return the columns to read: clocks, and quantities of joints with a position."""
         path, names = self.table.path, list(self.table.columns)
         meant = self._found(self.mapping.meanings(path, names))
         joints = {column.joint for column in meant if column.quantity == "position"}
@@ -196,9 +204,10 @@ class Reader:
         return used
 
     def _clock(self, columns: list[Column]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Find the rows of the log. Return their times [s], and which command holds at each, if commands have a clock.
+        """Find the rows of the log. Return their times [s], and the row of the command that holds at each, if commands have
+        their own clock.
 
-        Of rows with the same time, the last stays.
+        Of rows with equal times, the last is kept.
         """
         path = self.table.path
         clocks = {column.quantity: column for column in columns if column.quantity in CLOCKS}
@@ -223,7 +232,7 @@ class Reader:
         if len(same) > _COARSE * len(steps) or len(same) == len(steps):
             raise LogError(
                 f"'{path}', column '{column.name}': {len(same)} of {len(time)} samples have the time of the one "
-                "before; the clock is too coarse. Where samples are evenly spaced, give their 'rate' in a mapping "
+                "before; the clock is too coarse. If samples are evenly spaced, state their 'rate' in a mapping "
                 "instead"
             )
         if len(same):
@@ -244,7 +253,7 @@ class Reader:
         return time, self._held(clocks["command_time"], time, start)
 
     def _filled(self, columns: list[Column]) -> np.ndarray:
-        """Return the rows up to the last in which anything was measured; a log that was stopped has empty ones."""
+        """Return the rows up to the last one with a measurement; a log that was stopped may end in empty rows."""
         is_filled = np.zeros(len(self.table.rows), dtype=bool)
         for column in columns:
             values = self.table.columns[column.name]
@@ -278,7 +287,7 @@ class Reader:
             )
 
     def _held(self, column: Column, time: np.ndarray, start: float) -> np.ndarray:
-        """Return which of the commands, given at times of their own clock, holds at each sample."""
+        """Return the row of the command that holds at each sample, for commands with their own clock."""
         times = self._seconds(column) - start
         self._check_increasing(column, times)
         common = min(times[-1], time[-1]) - max(times[0], time[0])
@@ -312,7 +321,7 @@ class Reader:
         return {name or UNNAMED: joint for name, joint in joints.items()}
 
     def _signal(self, column: Column) -> Signal | None:
-        """Return the numbers of a column. None where some are missing and none is needed."""
+        """Return the numbers of a column; None if some are missing and the quantity is not needed."""
         is_needed = column.quantity in NEEDED
         try:
             values = self.table.numbers(column.name)[self.rows]
@@ -364,7 +373,7 @@ def _is_shared(column: Column) -> bool:
 
 
 def _not_a_number(value: float) -> str:
-    """Return what is wrong with a value that is not finite, or too large, in words."""
+    """Return the end of a message about a value that is not finite, or too large."""
     if np.isfinite(value):
         return f"got {value:g}; must be smaller than {LARGEST:g}"
     return "is empty or not finite; must be a number"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that `actuon.Recorder` writes, of one robot or of several: as tables of logs, and as a `Record` for plots."""
+"""Files of `actuon.Recorder`, of one robot or of several: as tables of logs, and as a `Record` for plots."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _QUANTITIES = {
     "supply_voltage": ("supply", "V"),
     "temperature": ("temperature", "°C"),
 }
-"""Series that a log takes from a recording: the series, and the quantity and unit that its column says."""
+"""Series of a recording that a log contains, with their quantity and unit."""
 _OF_SLIDES = {"rad": "m", "rad/s": "m/s", "N·m": "N"}
 _IN_EVERY_RECORD = {"computed_effort", "applied_effort", "limited_by"}
-"""Series that every record has, and nobody else's log has all of."""
+"""Series that together identify a recording: each has them, and no other log has all."""
 _FOR_PLOTS = ("time", "velocity", "applied_effort")
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Meaning of a column of a recording: a series of one joint of one robot. ``robot`` is "" where there is one."""
+    """Meaning of a column of a recording: a series of one joint of one robot. ``robot`` is empty for a single one."""
 
     series: str
     robot: str
@@ -45,7 +45,7 @@ class _Place:
 
 
 def _places(table: Table) -> dict[str, _Place]:
-    """Return what each column is, but the time, by its name: ``position/knee`` or ``position/3/knee``."""
+    """Return the meaning of each column but the time, by its name: ``position/knee`` or ``position/3/knee``."""
     split = {name: name.split("/", 2) for name in table.columns if name != "time"}
     several = all(len(parts) == 3 and parts[1].isdecimal() for parts in split.values())
     return {
@@ -54,7 +54,7 @@ def _places(table: Table) -> dict[str, _Place]:
 
 
 def robots_of(table: Table) -> list[Table]:
-    """Return a table for each robot of a record, or the table itself where it is not a record."""
+    """Return a table for each robot of a recording; a table that is not a recording is returned unchanged."""
     places = _places(table)
     if "time" not in table.columns or not {place.series for place in places.values()} >= _IN_EVERY_RECORD:
         return [table]
@@ -78,7 +78,7 @@ def robots_of(table: Table) -> list[Table]:
 
 @dataclass(frozen=True)
 class Plane:
-    """The torque-speed plane of one joint, each of shape (T,)."""
+    """Speeds and efforts of one joint, each of shape (T,)."""
 
     velocity: np.ndarray
     effort: np.ndarray
@@ -95,10 +95,10 @@ class Record:
     series: dict[str, np.ndarray]
     """``time`` of shape (T,), others of shape (T, N, D), by name."""
     dof_units: list[str] | None = None
-    """Of the positions, "rad" or "m"; None where the file does not say."""
+    """Units of the positions, "rad" or "m"; None if the file states none."""
 
     def unit(self, text: str) -> str:
-        """Return which of "rad or m", "N·m or N" and the like is that of these DOFs."""
+        """Return the unit of these DOFs out of "rad or m", "N·m or N" and the like."""
         turning, _, sliding = text.partition(" or ")
         if not sliding or self.dof_units is None:
             return text
@@ -108,15 +108,15 @@ class Record:
         return f"{turning}; {sliding}: {', '.join(slide)}"
 
     def columns(self, patterns: tuple[str, ...]) -> list[int]:
-        """Return the DOFs that names or regular expressions mean; all, where there are none."""
+        """Return the DOFs that names or regular expressions match; all without any."""
         if not patterns:
             return list(range(len(self.dof_names)))
         return [i for i, name in enumerate(self.dof_names) if any(_matches(pattern, name) for pattern in patterns)]
 
     def planes(self, patterns: tuple[str, ...]) -> list[Plane]:
-        """Return the planes of those DOFs that were driven, of all robots together.
+        """Return the speeds and efforts of those DOFs that were driven, of all robots together.
 
-        Motors of DOFs without a transmission are NaN.
+        Values at the motor are NaN for DOFs without a transmission.
         """
         found = []
         for column in self.columns(patterns):
@@ -139,7 +139,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def _values(table: Table, name: str) -> np.ndarray:
-    """Return a column of a record: numbers, or what limited a joint, which is empty text where nothing did."""
+    """Return a column of a recording: numbers, or the stage that limited a joint, empty for none."""
     if name.partition("/")[0] != "limited_by":
         return table.numbers(name)
     values = table.columns[name]
@@ -147,10 +147,10 @@ def _values(table: Table, name: str) -> np.ndarray:
 
 
 def read_record(path: Path) -> Record:
-    """Return the record that `actuon.Recorder.save` or ``actuon run --record`` wrote.
+    """Read a file of `actuon.Recorder.save` or ``actuon run --record``.
 
     Raises:
-        RobotFileError: It cannot be read, or is not a record.
+        RobotFileError: It cannot be read, or is not a recording.
     """
     check_readable(path, FORMATS)
     try:
@@ -158,11 +158,11 @@ def read_record(path: Path) -> Record:
         places = _places(table)
         columns = {(each.series, each.robot, each.joint): _values(table, name) for name, each in places.items()}
     except LogError as error:
-        raise RobotFileError(f"'{path}' is not a record: {error}") from error
+        raise RobotFileError(f"'{path}' is not a recording: {error}") from error
     kinds, robots, joints = (list(dict.fromkeys(each)) for each in zip(*columns, strict=True)) if columns else ([],) * 3
     for name in _FOR_PLOTS:
         if name not in (kinds if name != "time" else table.columns):
-            raise RobotFileError(f"'{path}' is not a record of actuon.Recorder: it has no series '{name}'")
+            raise RobotFileError(f"'{path}' is not a recording of actuon.Recorder: it has no series '{name}'")
     series = {"time": table.numbers("time")}
     for kind in kinds:
         for robot in robots:
@@ -170,7 +170,7 @@ def read_record(path: Path) -> Record:
                 if (kind, robot, joint) not in columns:
                     of = f"'{joint}'" + (f" of robot {robot}" if robot else "")
                     raise RobotFileError(
-                        f"'{path}' is not a record of actuon.Recorder: the series '{kind}' lacks the joint {of}"
+                        f"'{path}' is not a recording of actuon.Recorder: the series '{kind}' lacks the joint {of}"
                     )
         series[kind] = np.stack(
             [np.stack([columns[kind, robot, joint] for joint in joints], axis=1) for robot in robots], axis=1

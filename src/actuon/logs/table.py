@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Table`: the columns of a file as they stand there. `Format`: how such files are read and written."""
+"""`Table`: the columns of a file. `Format`: functions that read and write such files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ class Table:
     """Columns by name, all of the same length.
 
     Args:
-        path: Of the file.
-        columns: float64 of shape (T,), NaN where a cell is empty; or text, where not all cells are numbers.
-        row_name: What a row is called in the file.
-        rows: The number of each row in the file, as people count them.
-        settings: What the file says besides.
-        findings: What was noticed while reading.
-        units: Of positions, "rad" or "m", by the names of joints, where the file says so.
+        path: Path of the file.
+        columns: float64 of shape (T,), with NaN for empty cells; or text, if a cell is not a number.
+        row_name: Name of a row in messages, such as ``"line"``.
+        rows: Number of each row in the file, counted from 1.
+        settings: Other values that the file states.
+        findings: Observations while reading.
+        units: Units of positions, "rad" or "m", by joint, if the file states them.
+
+    Examples:
+        >>> from actuon.logs import Table
+        >>> table = Table("run.rows", {"time": np.arange(3) * 0.01, "pos_knee": np.zeros(3)}, "line", [2, 3, 4])
+        >>> table.at(1, "pos_knee")
+        "'run.rows', line 3, column 'pos_knee'"
     """
 
     path: str
@@ -37,18 +43,18 @@ class Table:
     units: Mapping[str, str] = field(default_factory=dict)
 
     def row(self, row: int) -> str:
-        """Return what a row is called in the file, such as ``"line 17"``."""
+        """Return the name of a row in messages, such as ``"line 17"``."""
         return f"{self.row_name} {self.rows[row]}"
 
     def at(self, row: int, column: str) -> str:
-        """Return where in the file a cell is, in words."""
+        """Return the place of a cell in the file, in words."""
         return f"'{self.path}', {self.row(row)}, column '{column}'"
 
     def numbers(self, column: str) -> np.ndarray:
         """Return a column as float64, shape (T,).
 
         Raises:
-            LogError: A cell is not a number; says which.
+            LogError: A cell is not a number; the message names it.
         """
         values = self.columns[column]
         if values.dtype.kind == "f":
@@ -62,19 +68,19 @@ class Table:
 
 
 Columns: TypeAlias = Mapping[str, np.ndarray]
-"""Arrays to write, of shape (T,) by the names of columns, which end in the unit."""
+"""Arrays to write, shape (T,), by the name of the column, which ends with the unit."""
 Settings: TypeAlias = Mapping[str, float | str]
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of logs. Each is one module of `formats`, which ends in one of these.
+    """A file format of logs. Each module of `formats` defines one.
 
     Args:
-        endings: Of its files, in small letters, the plain one first.
-        doc: How a log looks in it, in one line.
-        read: Returns the columns of a file, or raises `LogError` that says where.
-        write: Writes columns and settings to a file, so that ``read`` gives them again. None: files are only read.
+        endings: Endings of its files, in small letters, the plain one first.
+        doc: One line on the layout of a file.
+        read: Function that returns the columns of a file, or raises `LogError` with the place.
+        write: Function that writes columns and settings to a file, for ``read``. None: files are only read.
     """
 
     endings: tuple[str, ...]

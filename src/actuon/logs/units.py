@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quantities that a log can hold, and the units they can be in."""
+"""Quantities of logs, and their units."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from ..errors import LogError, listed
 
 RAW = "raw"
-"""The unit of numbers that are kept as they were logged."""
+"""Unit of numbers that are kept as logged."""
 _DEGREE = math.pi / 180.0
 _ANGLE = {
     "rad": (1.0, "rad"),
@@ -48,14 +48,14 @@ UNITS: dict[str, dict[str, tuple[float, str]]] = {
     "temperature": _RAW | {"°C": (1.0, "°C")},
     "load": _RAW | {"fraction": (1.0, "fraction"), "%": (0.01, "fraction")},
 }
-"""By quantity, its units, what one of each is in SI, and that unit. The first is taken where nothing says another."""
+"""Units of each quantity, with their size in an SI unit and that unit. The first is the default."""
 QUANTITIES = tuple(UNITS)
 CLOCKS = ("time", "command_time")
 ANGLES = ("position", "command")
 NEEDED = (*CLOCKS, *ANGLES, "velocity", "effort_command", "enabled")
-"""Quantities of which every cell must be a number. Others are left out where one is not."""
+"""Quantities of which every cell must be a number. Others are left out if one is not."""
 SHARED = ("supply", "voltage", "temperature", "enabled")
-"""Quantities that may be logged once for all joints."""
+"""Quantities that a log may hold once for all joints."""
 _COUNTS = re.compile(r"counts?/([1-9]\d{0,9})(/s)?")
 _OTHER_SPELLINGS = {
     "degree": "deg",
@@ -101,7 +101,7 @@ _OTHER_SPELLINGS = {
 
 
 def spelled(quantity: str, unit: str) -> str | None:
-    """Return a unit as `UNITS` spells it; None where the quantity has no such unit."""
+    """Return a unit as `UNITS` spells it; None if the quantity has no such unit."""
     known = UNITS[quantity]
     name = unit.strip()
     name = name if name in known else _OTHER_SPELLINGS.get(name.lower(), name)
@@ -114,9 +114,9 @@ def checked(where: str, quantity: str, unit: str) -> str:
     """Return a unit as `UNITS` spells it.
 
     Args:
-        where: Start of the message of an error.
+        where: Beginning of the error message.
         quantity: One of `QUANTITIES`.
-        unit: Such as ``"deg"``, or ``"count/4096"`` for counts of which 4096 are a turn.
+        unit: Unit, such as ``"deg"``, or ``"count/4096"`` for 4096 counts per turn.
 
     Raises:
         LogError: The quantity has no such unit.
@@ -130,21 +130,21 @@ def checked(where: str, quantity: str, unit: str) -> str:
 
 
 def factor(quantity: str, unit: str) -> float:
-    """Return what one of a unit, as `UNITS` spells it, is in SI."""
+    """Return the size of a unit in SI units."""
     counts = _COUNTS.fullmatch(unit)
     return math.tau / int(counts[1]) if counts else UNITS[quantity][unit][0]
 
 
 def is_counts(unit: str) -> bool:
-    """Return whether a unit is counts per turn, such as ``"count/4096"``."""
+    """Return whether a unit is a count, such as ``"count/4096"``."""
     return _COUNTS.fullmatch(unit) is not None
 
 
 def default(quantity: str) -> str:
-    """Return the unit where nothing says another."""
+    """Return the default unit of a quantity."""
     return next(iter(UNITS[quantity]))
 
 
 def held_in(quantity: str, unit: str) -> str:
-    """Return the unit in which a `Log` holds a quantity that stood in the file in ``unit``."""
+    """Return the unit of a quantity in a `Log`, from its unit in the file."""
     return UNITS[quantity][default(quantity) if is_counts(unit) else unit][1]

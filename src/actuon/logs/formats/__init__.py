@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats of logs, one per module. A new one is a module that ends in a `Format`, and a name in `FORMATS`."""
+"""File formats of logs, one per module. To add one, write a module with a `Format` and list it in `FORMATS`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .npz_files import NPZ
 from .parquet_files import PARQUET
 
 FORMATS: tuple[Format, ...] = (CSV, JSON, NPZ, PARQUET)
-"""All formats. Help texts, the page in the browser and the documentation list these."""
+"""All formats. Help texts, the studio and the documentation list them."""
 ENDINGS = tuple(ending for each in FORMATS for ending in each.endings)
-"""Endings of files that can be read, in small letters."""
+"""Endings of files that can be read, in lower case."""
 
 
 def endings_in_words() -> str:
@@ -35,7 +35,7 @@ def known_format(path: Path) -> Format:
     """Return the format of a file by its ending.
 
     Raises:
-        LogError: No format has it; says which do.
+        LogError: No format has the ending.
     """
     found = format_of(path)
     if found is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The content of a file, decompressed, no longer than it may be; and what formats share."""
+"""Content of files, decompressed and limited in size, and helpers of the formats."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ...files import where_not_utf8
 from ..table import Columns
 
 SETTINGS = "settings"
-"""Name of the column or array with settings, as JSON, in formats without another place for them."""
+"""Name of the array or the metadata with settings, as JSON."""
 LARGEST = 1 << 30
-"""Bytes of a file, decompressed; of its numbers, 8 each."""
+"""Largest size of a file when decompressed, with 8 bytes per number [bytes]."""
 _LONGEST = 100
-"""Characters of a cell that is not a number."""
+"""Longest text of a cell that is not a number [characters]."""
 
 
 def read_content(path: Path) -> str:
@@ -63,26 +63,26 @@ def plain_rows(columns: Columns) -> Iterator[tuple[float, ...]]:
 
 
 def check_size(path: Path, size: int) -> None:
-    """Refuse a file that unpacks to more than `LARGEST`.
+    """Check the unpacked size of a file.
 
     Args:
-        path: Of the file.
-        size: What it unpacks to, or the part that is known so far [bytes].
+        path: Path of the file.
+        size: Unpacked size, or the part known so far [bytes].
 
     Raises:
-        LogError: It is more.
+        LogError: It is larger than `LARGEST`.
     """
     if size > LARGEST:
         raise LogError(f"'{path}' unpacks to more than {LARGEST >> 20} MiB; cut it into several logs")
 
 
 def text_column(cells: Iterable[str]) -> np.ndarray:
-    """Return cells as an array of text. Long ones are cut, since the longest decides the size of all."""
+    """Return cells as an array of text. Long cells are cut, since the longest determines the size of all."""
     return np.array([cell[:_LONGEST] for cell in cells])
 
 
 def setting(text: str) -> float | str:
-    """Return the number or text that JSON, or text without quotes, means."""
+    """Return the number or text in JSON; text that is not JSON is returned unchanged."""
     try:
         value = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
@@ -91,7 +91,7 @@ def setting(text: str) -> float | str:
 
 
 def is_setting(value: object) -> TypeGuard[float | str]:
-    """Return whether a log can keep a value as a setting: text, or a finite number."""
+    """Return whether a value can be a setting: text, or a finite number."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return math.isfinite(value)
     return isinstance(value, str)

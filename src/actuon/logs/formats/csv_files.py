@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CSV: a header, a row per sample. Lines before it that start with ``#`` may hold settings: ``# mass: 0.49``."""
+"""CSV: a header and a row per sample. Comments before the header may hold settings: ``# mass: 0.49``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def read_csv(path: Path) -> Table:
 
 
 def write_csv(path: Path, columns: Columns, settings: Settings) -> None:
-    """Write a ``.csv`` or ``.csv.gz`` file, numbers with all their digits."""
+    """Write a ``.csv`` or ``.csv.gz`` file, numbers with all digits."""
     stream = io.StringIO(newline="")
     for name, value in settings.items():
         stream.write(f"# {json.dumps(name)}: {json.dumps(value)}\n")
@@ -106,7 +106,7 @@ def _is_number(text: str) -> bool:
 
 
 def _quickly(body: str, delimiter: str, count: int) -> np.ndarray | None:
-    """Return all cells, shape (T, C), if all are numbers and no line is empty; else None."""
+    """Return all cells, shape (T, C), if all are numbers and no line is empty; otherwise None."""
     if "\n\n" in body or "\r\n\r\n" in body or body.startswith(("\n", "\r")):
         return None
     try:
@@ -121,7 +121,7 @@ def _quickly(body: str, delimiter: str, count: int) -> np.ndarray | None:
 def _carefully(
     path: Path, body: str, delimiter: str, header: list[str], line: int
 ) -> tuple[dict[str, np.ndarray], list[int], int]:
-    """Columns, the line of each row, and the line of a last row that was not written to its end, or 0."""
+    """Return the columns, the line of each row, and the line of an incomplete last row, or 0."""
     reader = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter)
     cells: list[list[str]] = []
     rows: list[int] = []

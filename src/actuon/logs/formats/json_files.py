@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON as BAM's benches write it: settings, and ``entries``, one object of values by name per sample."""
+"""JSON as BAM's test stands write it: settings, and ``entries``, one object of values by name per sample."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .content import check_size, is_setting, plain_rows, read_content, text_colu
 
 ENTRIES = "entries"
 _CUT = re.compile(r'\s*("([^"\\]|\\.)*\\?)?', re.DOTALL)
-"""Rest of a file that is cut off, from where it cannot be read: nothing, or a string without an end."""
+"""Rest of a truncated file from the place where parsing fails: nothing, or a string without an end."""
 
 
 def read_json(path: Path) -> Table:
@@ -77,7 +77,7 @@ def _column(values: list[Any]) -> np.ndarray:
 
 JSON = Format(
     (".json", ".json.gz"),
-    "as [BAM](https://github.com/Rhoban/bam)'s benches write it: settings, and `entries`, a list of samples",
+    "as [BAM](https://github.com/Rhoban/bam)'s test stands write it: settings, and `entries`, a list of samples",
     read_json,
     write_json,
 )

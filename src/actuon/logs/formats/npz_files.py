@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NPZ: arrays by name, a value per sample, or one per sample and joint, with the joints' names beside them."""
+"""NPZ: arrays by name with a value per sample, or per sample and joint, and an array with the names of joints."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NAMES = ("dof_names", "joint_names", "names", "joints")
 """Arrays that hold the names of joints, in the order of columns of other arrays."""
 DOF_UNITS = "dof_units"
 OF_RECORDS = ("paths", DOF_UNITS)
-"""Arrays of records that are not series: paths of robots, and units of their DOFs."""
+"""Arrays of recordings that are not series: paths of robots, and units of their DOFs."""
 
 
 def read_npz(path: Path) -> Table:
-    """Return the arrays of a ``.npz`` file. Those of shape (T, D) are a column per joint, of (T, N, D) for N robots.
+    """Return the arrays of a ``.npz`` file: a column per joint for shape (T, D), per robot and joint for (T, N, D).
 
     Raises:
         LogError: It cannot be read, is cut off, or its arrays do not belong together.
@@ -93,7 +93,7 @@ def _settings(name: str, array: np.ndarray) -> dict[str, float | str]:
 
 
 def _samples(path: Path, series: dict[str, np.ndarray]) -> int:
-    """Return how many samples there are: as the time has, or most arrays."""
+    """Return the number of samples: that of the time, or of most arrays."""
     for name, array in series.items():
         column = recognise(name)
         if column and column.quantity == "time":
@@ -122,7 +122,7 @@ def _columns(path: Path, name: str, array: np.ndarray, names: list[str]) -> Iter
 
 
 def _plain(values: np.ndarray) -> np.ndarray:
-    """Numbers as float64; others as text."""
+    """Return numbers as float64, others as text."""
     return values.astype(np.float64) if values.dtype.kind in "fiub" else values.astype(str)
 
 

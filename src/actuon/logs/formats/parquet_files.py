@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parquet, by pyarrow. Settings are in the metadata of the file, as text in JSON."""
+"""Parquet, by pyarrow. Settings are JSON in the metadata of the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..table import Columns, Format, Settings, Table
 from .content import SETTINGS, check_size, is_setting, text_column
 
 _ROWS = 1024
-"""Rows that are unpacked at once."""
+"""Rows to unpack at once."""
 
 
 def _pyarrow(module: str = "") -> Any:
@@ -38,7 +38,7 @@ def read_parquet(path: Path) -> Table:
         raise LogError(f"'{path}' does not exist") from error
     except LogError:
         raise
-    except Exception as error:  # pyarrow has a tree of its own
+    except Exception as error:  # pyarrow has other errors
         raise LogError(f"'{path}' is not a valid Parquet file: {' '.join(str(error).split())[:200]}") from error
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -57,7 +57,7 @@ def write_parquet(path: Path, columns: Columns, settings: Settings) -> None:
 
 
 def _read(path: Path, file: Any) -> Any:
-    """The table of a file, of which no more is unpacked than may be: a few bytes can stand for any number of rows."""
+    """Return the table of a file, unpacked up to the largest size: a few bytes can represent any number of rows."""
     check_size(path, 8 * file.metadata.num_rows * file.metadata.num_columns)
     batches, size = [], 0
     for batch in file.iter_batches(_ROWS):
@@ -68,7 +68,7 @@ def _read(path: Path, file: Any) -> Any:
 
 
 def _plain(column: Any) -> np.ndarray:
-    """Numbers, and dates as whole nanoseconds, as float64; others as text."""
+    """Return numbers, and dates in nanoseconds, as float64; others as text."""
     pa = _pyarrow()
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
