@@ -793,8 +793,8 @@ settings: {mass: 0.5, motor: big}
         assert log.joint_names == ("shoulder", "elbow")
         assert log.joint("shoulder").command is None
         assert found(log, "left out") == (
-            "shoulder_des_deg is left out of '{joint}_deg': by its name it is the command of 'shoulder'; give it "
-            "its own line in the mapping"
+            "shoulder_des_deg is left out of '{joint}_deg': by its name it is the command of 'shoulder'; add a "
+            "line for it to the mapping"
         )
 
     def test_one_measurement_for_all_joints(self, csv_of):
@@ -966,7 +966,7 @@ class TestFormats:
                     np.testing.assert_allclose(joint.extra["effort"], data["applied_effort"][:, i, dof], rtol=1e-6)
                     assert joint.units["position"] == "rad"
         if robots > 1:
-            with pytest.raises(actuon.LogError, match="is a record of 2 robots; read them with read_logs"):
+            with pytest.raises(actuon.LogError, match="is a recording of 2 robots; read it with read_logs"):
                 read_log(tmp_path / "run.npz")
 
     def test_a_record_of_a_joint_that_slides_is_in_metres(self, tmp_path):
