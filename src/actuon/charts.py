@@ -9,7 +9,7 @@ from __future__ import annotations
 import colorsys
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -65,8 +65,8 @@ class Point:
     y: float
     label: str
     colour: str | None = GREY
-    side: Literal["right", "left", "above", "below", "below left", "centre"] = "right"
-    """Side of the place that the name is on."""
+    side: str = "right"
+    """Side of the place that the name is on: ``right``, ``above``, ``below left``, ``centre`` and the like."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,7 @@ def to_matplotlib(*grids: Grid, panel: tuple[float, float] = (4.2, 2.4), shared_
     parts = (
         [figure] if len(grids) == 1 else figure.subfigures(len(grids), 1, squeeze=False, height_ratios=heights)[:, 0]
     )
+    drawn: list[tuple[Any, Chart]] = []
     for part, grid in zip(parts, grids, strict=True):
         if grid.title:
             part.suptitle(grid.title, fontsize=10)
@@ -222,21 +223,19 @@ def to_matplotlib(*grids: Grid, panel: tuple[float, float] = (4.2, 2.4), shared_
                 if chart is None:
                     axis.set_visible(False)
                 else:
-                    draw_chart(axis, chart, named=not shared_legend)
-    if shared_legend:
+                    draw_chart(axis, chart)
+                    drawn.append((axis, chart))
+    if not shared_legend:
+        name_curves(figure, drawn)
+    else:
         _share_legend(figure, len(grids[0].rows), columns)
     return figure
 
 
-def draw_chart(axis: Any, chart: Chart, named: bool = True) -> None:
-    """Draw a chart into axes of Matplotlib.
-
-    Args:
-        axis: The axes.
-        chart: The chart.
-        named: Write the names of curves next to them, or into a legend outside of the axes if one does not fit.
-    """
+def draw_chart(axis: Any, chart: Chart) -> None:
+    """Draw a chart into axes of Matplotlib. Call `name_curves` when all charts of the figure are drawn."""
     axis.set_title(chart.title, fontsize=9)
+    axis.margins(y=0.12 if chart.labels else None)
     if not chart.series:
         axis.set_axis_off()
         axis.text(0.5, 0.5, chart.note, ha="center", transform=axis.transAxes, fontsize=8)
@@ -265,10 +264,6 @@ def draw_chart(axis: Any, chart: Chart, named: bool = True) -> None:
     axis.set_ylabel(chart.y_label, fontsize=8)
     axis.tick_params(labelsize=7)
     axis.grid(alpha=0.3)
-    if named and chart.labels and not _name_curves(axis, chart):
-        handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": 1 + len(handles) // 16}
-        axis.legend(handles.values(), handles.keys(), fontsize=6, markerscale=2, **place)
 
 
 def _draw_series(axis: Any, series: Series) -> None:
@@ -294,6 +289,9 @@ _SIDES = {
     "above": (0.0, 0.6, "center", "bottom"),
     "below": (0.0, -0.6, "center", "top"),
     "left": (-1.0, 0.0, "right", "center"),
+    "above right": (0.6, 0.2, "left", "bottom"),
+    "above left": (-0.6, 0.2, "right", "bottom"),
+    "below right": (0.6, -0.2, "left", "top"),
     "below left": (-0.6, -0.6, "right", "top"),
     "centre": (0.0, 0.0, "center", "center"),
 }
@@ -361,46 +359,84 @@ def _traces(axis: Any, chart: Chart) -> list[_Trace]:
     return traces
 
 
-def _name_curves(axis: Any, chart: Chart) -> bool:
-    """Write the name of each curve next to it, clear of curves and other names, where the other curves are furthest.
+def name_curves(figure: Any, charts: Iterable[tuple[Any, Chart]]) -> None:
+    """Write the names of curves next to them, or into a legend if one does not fit.
 
-    Returns:
-        False if one does not fit; none is written then.
+    Args:
+        figure: The figure, whose layout is computed.
+        charts: Axes with the chart that is drawn in them.
     """
-    if any(one.label and one.style in ("bars", "ticks") for one in chart.series):
-        return False
-    traces = _traces(axis, chart)
-    taken = np.zeros_like(traces[0].covered)
+    left = [(axis, chart) for axis, chart in charts if chart.series and chart.labels]
+    while left:
+        figure.draw_without_rendering()
+        found = [
+            (_places_of_names(traces := _traces(axis, chart), _taken(axis, chart)), traces) for axis, chart in left
+        ]
+        for (axis, chart), (places, traces) in zip(left, found, strict=True):
+            if not places:
+                _add_legend(axis, np.any([_taken(axis, chart), *(one.covered for one in traces)], axis=0))
+        if all(places for places, _ in found):
+            for (axis, _), (places, _) in zip(left, found, strict=True):
+                for label, where in places.items():
+                    _write(axis, label, *where)
+            return
+        left = [each for each, (places, _) in zip(left, found, strict=True) if places]  # legends have moved their axes
+
+
+def _taken(axis: Any, chart: Chart) -> np.ndarray:
+    """Return which square points of the axes names of places and spans cover, shape (height, width)."""
+    (trace,) = _traces(axis, Chart("", "", [dots("", [], [])]))
     for point in chart.points:
         (place,) = _traces(axis, Chart("", "", [dots("", [point.x], [point.y])]))
         for at in place.path:
-            _fill(taken, *_box(point.label, at, point.side))
+            _fill(trace.covered, *_box(point.label, at, point.side))
     if chart.spans:
-        taken[-int(2.0 * _LETTER) :] = True
-    margin = 1.0 + max((one.width / 2 for one in chart.series if one.style == "dots"), default=0.0)
-    names: dict[str, tuple[Any, ...]] = {}
+        trace.covered[-int(2.0 * _LETTER) :] = True
+    return trace.covered
+
+
+def _places_of_names(traces: Sequence[_Trace], taken: np.ndarray) -> dict[str, tuple[Any, ...]]:
+    """Return a place for the name of each curve, next to it and clear of others; empty if there is none for one."""
+    if any(one.series.label and one.series.style in ("bars", "ticks") for one in traces):
+        return {}
+    margin = 1.0 + max((one.series.width / 2 for one in traces if one.series.style == "dots"), default=0.0)
+    places: dict[str, tuple[Any, ...]] = {}
     for trace in traces:
         label = trace.series.label
-        if not label or label in names:
+        if not label or label in places:
             continue
         gap = _GAP + (trace.series.width / 2 if trace.series.style == "dots" else 0.0)
-        others = np.any([taken, *(one.covered for one in traces if one is not trace)], axis=0)
+        others = np.any([np.zeros_like(taken), *(one.covered for one in traces if one is not trace)], axis=0)
         path = trace.path[::-3]
+        path = path[_count(others, path - 3.0, np.full(2, 6.0)) == 0]  # where it can be told from the others
         found = []
-        for side in ("right", "above", "below", "left"):
+        for side in [side for side in _SIDES if side != "centre"]:
             corner, size = _box(label, path, side, gap)
-            is_free = _count(others | trace.covered, corner - margin, size + 2.0 * margin) == 0
+            is_free = _count(taken | others | trace.covered, corner - margin, size + 2.0 * margin) == 0
             is_free &= ((corner >= 1.0) & (corner + size <= np.array(taken.shape[::-1]) - 1.0)).all(axis=1)
-            near = _count(others, corner - 2.0 * _GAP, size + 4.0 * _GAP)
+            near = _count(taken | others, corner - 2.0 * _GAP, size + 4.0 * _GAP)
             found += [(near[i], path[i], side, corner[i], size) for i in np.flatnonzero(is_free)]
         if not found:
-            return False
+            return {}
         _, place, side, corner, size = min(found, key=lambda one: one[0])
         _fill(taken, corner, size)
-        names[label] = (place / taken.shape[::-1], side, trace.series.colour, gap, "axes fraction")
-    for label, where in names.items():
-        _write(axis, label, *where)
-    return True
+        places[label] = (place / taken.shape[::-1], side, trace.series.colour, gap, "axes fraction")
+    return places
+
+
+def _add_legend(axis: Any, taken: np.ndarray) -> None:
+    """Add a legend where no curve is, to the right of the axes if there is no such place."""
+    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    letter = 6.0
+    size = letter * np.array([0.6 * max(map(len, handles)) + 4.0, 1.5 * len(handles) + 1.0])
+    height, width = taken.shape
+    corners = np.array([(x, y) for y in range(height, 0, -4) for x in range(width, 0, -4)]) - size - 3.0
+    is_free = (_count(taken, corners, size) == 0) & (corners >= 3.0).all(axis=1)
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": 1 + len(handles) // 16}
+    if is_free.any():
+        x, y = (corners[is_free.argmax()] + size) / (width, height)
+        place = {"loc": "upper right", "bbox_to_anchor": (x, y), "borderaxespad": 0.0}
+    axis.legend(handles.values(), handles.keys(), fontsize=letter, markerscale=2, **place)
 
 
 def _corners(shape: tuple[int, ...], corner: np.ndarray, size: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from actuon.actuator.trials import (
     speed_range,
     step_response,
 )
-from actuon.charts import to_uplot
+from actuon.charts import Chart, Grid, Mark, Span, bars, line, pyplot, to_matplotlib, to_uplot
 from actuon.logs.records import Record, read_record
 from actuon.plot.inputs import Inputs, read_inputs
 from actuon.plot.kinds import PlotConditions, Subject
@@ -138,7 +138,7 @@ def test_frequencies_at_which_a_joint_without_damping_only_swings_are_left_out()
     assert np.isnan(response[1:]).all()
     (grid,) = actuator_grids(Inputs([Subject("a.yaml", "hip", undamped)]), ["frequency"], PlotConditions())
     gain, phase = grid.charts
-    assert gain.labels == ["(does not settle)"]
+    assert gain.labels == ["(does not settle)", "−3 dB"]
     assert gain.x_log
     assert len(gain.series[0].x) == len(phase.series[0].x) < 60
 
@@ -325,10 +325,10 @@ def test_axes_have_the_units_of_the_joint_and_compared_motors_a_legend():
         for chart in grid.charts
     )
     assert (first.x_label, first.y_label) == ("velocity [m/s]", "effort [N]")
-    assert "load 0.01 kg, 50 ms" in position.x_label
+    assert "load 0.01 kg, dt 50 ms" in position.x_label
     assert (position.y_label, effort.y_label) == ("position [m]", "effort [N]")
     assert first.labels == ["a.yaml", "b.yaml"]
-    assert position.labels == ["a.yaml (does not settle)", "b.yaml (does not settle)"]
+    assert position.labels == ["a.yaml (does not settle)", "b.yaml (does not settle)", "target"]
 
 
 def test_a_robot_brings_the_inertia_of_its_own_joints(tmp_path):
@@ -369,3 +369,41 @@ def test_the_ends_of_an_envelope_and_the_rated_point_are_named():
     compared = [alone, Subject("b.yaml", "hip", dc_motor())]
     (grid,) = actuator_grids(Inputs(compared), ["envelope"], PlotConditions())
     assert not grid.charts[0].points
+
+
+def named(chart):
+    """Return the names next to the curves of a chart, and those in its legend."""
+    figure = to_matplotlib(Grid([[chart]]))
+    (axis,) = figure.axes
+    frame = axis.get_window_extent()
+    boxes = [text.get_window_extent() for text in axis.texts]
+    assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 for box in boxes)
+    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+    for box in boxes:
+        for curve in axis.lines:
+            fine = np.linspace(0.0, 1.0, 2000)
+            dense = [np.interp(fine, np.linspace(0.0, 1.0, len(values)), values) for values in curve.get_data()]
+            at = curve.get_transform().transform(np.transpose(dense))
+            assert not ((at > box.min) & (at < box.max)).all(axis=1).any()
+    legend = axis.get_legend()
+    pyplot().close(figure)
+    return tuple([text.get_text() for text in texts] for texts in (axis.texts, legend.get_texts() if legend else ()))
+
+
+def test_curves_are_named_next_to_them_and_in_a_legend_only_if_a_name_does_not_fit():
+    x = np.linspace(0.0, 6.0, 200)
+    rising, falling = line("rising", x, x), line("falling", x, 6.0 - x)
+    assert named(Chart("x", "y", [rising, falling], marks=[Mark("y", 5.0, "limit")])) == (
+        ["rising", "falling", "limit"],
+        [],
+    )
+    assert named(Chart("x", "y", [rising, line("same", x, x)])) == ([], ["rising", "same"])
+    assert named(Chart("x", "y", [bars("train", x, x), bars("held out", x + 0.4, x)])) == ([], ["train", "held out"])
+    noise = line("noise", x, np.where(np.arange(200) % 2, 0.0, 6.0))
+    assert named(Chart("x", "y", [noise, rising])) == ([], ["noise", "rising"])
+
+
+def test_phases_are_named_above_the_curves_if_there_is_room():
+    x = np.linspace(0.0, 60.0, 200)
+    phases = [Span(0.0, 1.0, "crouch"), Span(1.0, 2.0, "hop", None), Span(2.0, 60.0, "stand")]
+    assert named(Chart("x", "y", [line("", x, np.sin(x))], spans=phases)) == (["crouch", "stand"], [])

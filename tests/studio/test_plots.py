@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from actuon.charts import GREEN, IDEAL, Chart, Mark, area, bars, dots, draw_chart, line, pyplot, to_uplot
+from actuon.charts import GREEN, IDEAL, Chart, Mark, area, bars, dots, draw_chart, line, name_curves, pyplot, to_uplot
 from actuon.robot_source import find_source
 from actuon.studio.analyses import envelope_of
 from actuon.studio.drive import SINE, Drive
@@ -183,9 +183,10 @@ def test_charts_of_a_log_name_their_units():
 
 def test_a_chart_in_matplotlib(drawn):
     plane = drawn[0]["plane"]
-    _, axes = pyplot().subplots()
+    figure, axes = pyplot().subplots()
     draw_chart(axes, plane)
+    name_curves(figure, [(axes, plane)])
     assert axes.get_xlim() == plane.x_range
-    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    names = [text.get_text() for text in axes.texts or axes.get_legend().get_texts()]
     assert names == ["motor envelope", "ideal", "path", "clipped", "now"]
-    pyplot().close(axes.figure)
+    pyplot().close(figure)

@@ -24,8 +24,8 @@ _FROZEN = 0.25
 _FURTHEST_OFF = 20
 """Rests that are examined, those furthest from their commands: each takes time in proportion to the log."""
 _RELATED, _BETTER = 0.9, 4.0
-"""Correlation with the command of another joint from which on columns may be swapped; ratio of the distances from 1 of the
-correlations with its own command and with that one."""
+"""Correlation with the command of another joint from which on columns may be swapped, and how much further from 1 the
+correlation with the joint's own command must be."""
 _FURTHEST = 2.0
 """Longest lag of positions behind commands that is searched [s]."""
 
@@ -97,7 +97,7 @@ def check_joint(log: Log, joint: JointLog, row: Callable[[int], str]) -> Iterato
 
 
 def _spikes(joint: JointLog, row: Callable[[int], str]) -> Iterator[Finding]:
-    """Yield a finding on single positions far from both neighbours, which are close to each other."""
+    """Yield a finding on single positions far from both neighbours, if these are close to each other."""
     position = joint.position
     if len(position) < 20:
         return
@@ -115,8 +115,8 @@ def _spikes(joint: JointLog, row: Callable[[int], str]) -> Iterator[Finding]:
 
 
 def _frozen(time: np.ndarray, joint: JointLog, row: Callable[[int], str]) -> Iterator[Finding]:
-    """Yield a finding on times in which the position was not read: it stays the same while its command moves away further
-    than elsewhere, or it jumps afterwards."""
+    """Yield a finding on times in which the position was not read: it stays the same while its command moves away
+    further than elsewhere, or it jumps afterwards."""
     change = np.abs(np.diff(joint.position))
     if len(change) < 20 or not change.any():
         return
@@ -147,7 +147,7 @@ def _constant(change: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def _furthest_off(joint: JointLog, rests: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the rests furthest from their commands in which the motor is on; none without commands of the position."""
+    """Return the rests furthest from their commands, with the motor on; none without commands of the position."""
     if joint.command is None:
         return []
     if joint.enabled is not None:
@@ -171,7 +171,7 @@ def _jumps_after(time: np.ndarray, joint: JointLog, change: np.ndarray, end: int
 
 
 def _is_left_behind(time: np.ndarray, joint: JointLog, start: int, end: int) -> bool:
-    """Return whether the command is much further away than elsewhere in the log, for longer than a joint takes to start."""
+    """Return whether the command is much further away than elsewhere in the log, for longer than a start takes."""
     assert joint.command is not None
     off = joint.position - joint.command
     rest = np.concatenate([off[:start], off[end + 1 :]])
@@ -210,7 +210,7 @@ class _Following:
 
 
 def check_joints(log: Log) -> Iterator[Finding]:
-    """Yield findings on all joints of a log: repeated readings, signs, swapped columns and lags behind commands."""
+    """Yield findings on all joints: repeated readings, signs, swapped columns, and lags behind commands."""
     stale = [joint.name for joint in log.joints if _is_stale(joint)]
     if stale:
         yield _warning(
@@ -258,7 +258,7 @@ def check_joints(log: Log) -> Iterator[Finding]:
 
 
 def _swapped(log: Log, found: Sequence[_Following]) -> Iterator[Finding]:
-    """Yield findings on joints whose positions follow the command of another joint, which does not follow it itself."""
+    """Yield findings on joints whose positions follow the command of another one, which does not follow it itself."""
     lost = [each.joint for each in found if each.alike < 1.0 - (1.0 - _RELATED) / _BETTER]
     alike = {name: {other: _alike(log.joint(name), log.joint(other), log.time) for other in lost} for name in lost}
     follows = {name: max(own, key=own.__getitem__) for name, own in alike.items()}
@@ -308,7 +308,7 @@ def _longest_enabled(joint: JointLog) -> slice:
 def _lag(time: np.ndarray, command: np.ndarray, position: np.ndarray) -> tuple[float, float, float]:
     """Return the lag of the position behind the command [s], and their correlation with and without that shift.
 
-    The lag is NaN unless the shift raises the correlation much: friction delays a position and changes its shape as well.
+    The lag is NaN unless the shift raises the correlation much: friction delays a position and also changes its shape.
     """
     count = min(len(time), 1 << 15)
     even = np.linspace(time[0], time[-1], count)

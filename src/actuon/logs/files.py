@@ -30,8 +30,7 @@ def log_files(paths: PathLike | Iterable[PathLike]) -> list[Path]:
 
 
 def robot_folders(folder: PathLike) -> dict[str, Path]:
-    """Return the folders with the logs of each robot of a fleet, by name; empty if the folder holds logs itself.
-    """
+    """Return the folders with the logs of each robot of a fleet, by name; empty if the folder holds logs itself."""
     folder = Path(folder)
     if not folder.is_dir() or _logs_in(folder):
         return {}

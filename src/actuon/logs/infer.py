@@ -47,8 +47,8 @@ _SPEEDS = {1.0: "rad/s", _DEGREES: "deg/s", 60.0 / math.tau: "rpm", 1.0 / math.t
 def signed(column: Column, values: np.ndarray) -> tuple[np.ndarray, list[Finding]]:
     """Restore whole numbers that were written without their sign: −1 as 65535 or 4294967295.
 
-    Certain if no number lies between a quarter and three quarters of the range. A counter that passes from one end to the
-    other is unwrapped.
+    This is certain if no number lies between a quarter and three quarters of the range. A counter that passes from one
+    end to the other is unwrapped.
     """
     is_stated = column.unit is not None and not is_counts(column.unit)
     if is_stated or column.quantity == "enabled" or values.min() < 0.0 or np.any(values % 1.0):
@@ -204,7 +204,8 @@ class AngleUnits:
                 continue
             ratio = abs(_speed_ratio(self.time, position.values, factor("velocity", velocity.unit) * velocity.values))
             if _is_close(ratio, factor("position", unit)):
-                return f"'{position.column.name}' changes at the rate of '{velocity.column.name}', which is in {velocity.unit}"
+                of_velocity = f"'{velocity.column.name}', which is in {velocity.unit}"
+                return f"'{position.column.name}' changes at the rate of {of_velocity}"
         if unit == "rad":
             return ""
         for joint in self.joints.values():

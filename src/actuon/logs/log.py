@@ -265,7 +265,7 @@ class Log:
     def derivatives(self, width: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return positions [rad or m], velocities and accelerations of all joints at the samples, each of shape (T, J).
 
-        A Savitzky-Golay filter: at each sample, a parabola is fitted to the positions within ``width`` by least squares.
+        A Savitzky-Golay filter fits a parabola to the positions within ``width`` around each sample by least squares.
         Samples within half a window of an end use the parabola of the first or last whole window, with more noise in
         accelerations. If steps are uneven, positions are interpolated linearly onto an even grid of about the median
         step, filtered, and interpolated back: the motion across a gap is a straight line.

@@ -204,8 +204,8 @@ class Reader:
         return used
 
     def _clock(self, columns: list[Column]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Find the rows of the log. Return their times [s], and the row of the command that holds at each, if commands have
-        their own clock.
+        """Find the rows of the log. Return their times [s], and the row of the command that holds at each of them if
+        commands have their own clock.
 
         Of rows with equal times, the last is kept.
         """

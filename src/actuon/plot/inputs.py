@@ -43,15 +43,14 @@ def read_inputs(
         RobotFileError: An input is none of these, or cannot be read.
     """
     inputs = Inputs()
-    titles = _titles(given)
-    for path, title in zip(given, titles, strict=True):
+    for path, title in zip(given, _titles(given), strict=True):
         if path.suffix.lower() in RECORDS:
             inputs.records.append(dataclasses.replace(read_record(path), title=title))
             continue
-        for yaml in actuators or (None,):
+        for yaml, name in zip(actuators, _titles(actuators), strict=True) if actuators else ((None, ""),):
             source = find_source(path, allow_torch, yaml, root)
             found = actuators_of(source)
-            named = source.title if source.motor else title if len(actuators) < 2 else str(yaml)
+            named = source.title if source.motor else title if len(actuators) < 2 else name
             inputs.notes += [f"{named}: motors {found.origin}"] if found.origin and source.yaml is None else []
             for entry in found.entries:
                 own = of_entry(entry, found.joints)

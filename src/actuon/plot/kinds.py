@@ -184,7 +184,7 @@ def _points(side: Envelope, speed_unit: str, effort_unit: str, printed: Mapping[
     driving = velocity >= 0.0
     speeds, efforts = velocity[driving], most[driving]
     points = [
-        Point(0.2 * across * width, 0.65 * up * height, "driving" if across == up else "braking", None, "centre")
+        Point(0.2 * across * width, 0.27 * up * height, "driving" if across == up else "braking", None, "centre")
         for across in (-1, 1)
         for up in (-1, 1)
     ]
@@ -230,9 +230,9 @@ class StepKind(Kind):
             text = label if sane.all() else f"{label} (does not settle)".strip()
             positions.append(line(text, time[sane], position[sane], colour, 1.5))
             efforts.append(line("", time[sane], effort[sane], colour, 1.5))
-        moved = f"{self._load(compared)}, {1000 * self.conditions.trial.dt:g} ms"
+        moved = f"{self._load(compared)}, dt {1000 * self.conditions.trial.dt:g} ms"
         first = compared[0][0]
-        target = (Mark("y", height),)
+        target = (Mark("y", height, "target"),)
         return [
             Chart(f"time [s] ({moved})", f"position [{first.length}]", positions, marks=target),
             Chart("time [s]", f"effort [{first.force}]", efforts),
@@ -273,7 +273,7 @@ class FrequencyKind(Kind):
             if not gains and of == "effort":
                 continue
             shared: dict[str, Any] = {"x_range": (float(at[0]), float(at[-1])), "x_log": True}
-            half = (Mark("y", -3.0),)
+            half = (Mark("y", -3.0, "−3 dB"),)
             charts += [
                 Chart(f"frequency [Hz] ({where})", f"gain of {of} [dB]", gains, marks=half, **shared),
                 Chart("frequency [Hz]", f"phase of {of} [°]", phases, **shared),

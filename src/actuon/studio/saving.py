@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ..actuator.config import ActuatorConfig
-from ..charts import Chart, draw_chart, pyplot
+from ..charts import Chart, draw_chart, name_curves, pyplot
 from ..errors import MissingExtraError, RobotFileError
 from ..files import replacing
 from ..robot_files.formats import USD_FORMATS
@@ -129,6 +129,7 @@ def _drawn(chart: Chart) -> str:
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7.0, chart.height / 60.0), layout="constrained")
     draw_chart(axes, chart)
+    name_curves(figure, [(axes, chart)])
     stream = io.StringIO()
     figure.savefig(stream, format="svg")
     plt.close(figure)
