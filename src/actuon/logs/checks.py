@@ -109,8 +109,8 @@ def _spikes(joint: JointLog, row: Callable[[int], str]) -> Iterator[Finding]:
         yield _warning(
             "spike",
             joint.name,
-            f"{joint.name}: {len(found)} position spike{'s' if len(found) > 1 else ''} of up to {abs(before[worst]):.3g} rad "
-            f"({row(worst + 1)})",
+            f"{joint.name}: {len(found)} position spike{'s' if len(found) > 1 else ''} of up to "
+            f"{abs(before[worst]):.3g} rad ({row(worst + 1)})",
         )
 
 
@@ -135,8 +135,8 @@ def _frozen(time: np.ndarray, joint: JointLog, row: Callable[[int], str]) -> Ite
             "frozen",
             joint.name,
             f"{joint.name}: the position does not change from {time[start]:.4g} s to {time[end]:.4g} s ({row(start)})"
-            f"{f', and {len(found) - 1} more times' if len(found) > 1 else ''}, although the joint must move: it was not "
-            "read, or the joint was blocked; leave that part out",
+            f"{f', and {len(found) - 1} more times' if len(found) > 1 else ''}, although the joint must move: it was "
+            "not read, or the joint was blocked; leave that part out",
         )
 
 
@@ -216,7 +216,7 @@ def check_joints(log: Log) -> Iterator[Finding]:
         yield _warning(
             "stale",
             ", ".join(stale),
-            f"{', '.join(stale)}: positions repeat while the joint moves: the log samples faster than its sensor updates",
+            f"{', '.join(stale)}: positions repeat while the joint moves: the sensor is slower than the log",
         )
     found = [each for joint in log.joints if (each := _follow(log, joint))]
     opposite = [each for each in found if -each.at_once > max(0.5, 0.85 * each.alike)]
@@ -243,8 +243,8 @@ def check_joints(log: Log) -> Iterator[Finding]:
         yield _warning(
             "lag",
             "",
-            f"positions come {min(lags):.3g} s after their commands, {min(lags) / step:.0f} samples: the joint is slow, or "
-            "the two are on different clocks",
+            f"positions come {min(lags):.3g} s after their commands, {min(lags) / step:.0f} samples: the joint is slow, "
+            "or the two are on different clocks",
         )
     drifts = np.array([each.drift for each in found if math.isfinite(each.drift)])
     if len(drifts) and np.abs(drifts).min() > max(5.0 * step, 0.1) and np.ptp(np.sign(drifts)) == 0.0:
@@ -252,8 +252,8 @@ def check_joints(log: Log) -> Iterator[Finding]:
         yield _warning(
             "drift",
             "",
-            f"positions lag commands by {abs(np.median(drifts)):.3g} s {more} in the second half than in the first: their "
-            "clocks run at different speeds",
+            f"positions lag commands by {abs(np.median(drifts)):.3g} s {more} in the second half than in the first: "
+            "their clocks run at different speeds",
         )
 
 
