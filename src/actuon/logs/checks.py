@@ -243,8 +243,8 @@ def check_joints(log: Log) -> Iterator[Finding]:
         yield _warning(
             "lag",
             "",
-            f"positions come {min(lags):.3g} s after their commands, {min(lags) / step:.0f} samples: the joint is slow, "
-            "or the two are on different clocks",
+            f"positions come {min(lags):.3g} s after their commands, {min(lags) / step:.0f} samples: the joint is "
+            "slow, or the two are on different clocks",
         )
     drifts = np.array([each.drift for each in found if math.isfinite(each.drift)])
     if len(drifts) and np.abs(drifts).min() > max(5.0 * step, 0.1) and np.ptp(np.sign(drifts)) == 0.0:
