@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all, and read with bounds on their size."""
+"""Files that are written whole or not at all, and read no further than they may be long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .errors import ActuonError, MissingExtraError, RobotFileError
 
 
 def check_readable(path: Path, formats: Sequence[str]) -> None:
-    """Raise if a path is not a readable file with one of these endings, in lower case."""
+    """Refuse what is not a file of one of these formats, given by their endings in small letters, that can be read."""
     check_name(path)
     if os.path.isdir(path):
         raise RobotFileError(f"'{path}' is a directory; must be a file")
@@ -30,18 +30,18 @@ def check_readable(path: Path, formats: Sequence[str]) -> None:
     except OSError as error:
         raise RobotFileError(f"'{path}' cannot be read: {error.strerror or error}") from error
     if empty:
-        raise RobotFileError(f"'{path}' is empty; must contain a robot or motors")
+        raise RobotFileError(f"'{path}' is empty")
 
 
 def check_name(path: Path) -> None:
-    """Raise if USD and the engines cannot open a file by its name: it must be UTF-8 without NUL."""
+    """Refuse the name of a file that USD and the engines cannot open: it must be UTF-8, and hold no NUL."""
     if not is_unicode(str(path)) or "\0" in str(path):
         readable = str(path).encode(errors="backslashreplace").decode()
         raise RobotFileError(f"'{readable}': the name is not valid UTF-8; rename the file")
 
 
 def check_folder(folder: Path) -> None:
-    """Raise if a folder cannot be created or written to. It leaves no files."""
+    """Refuse a folder that cannot be made or written to. Nothing is left behind."""
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise RobotFileError(f"'{folder}' is a file; must be a folder")
     missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
@@ -59,10 +59,10 @@ def check_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary file next to ``path``. It replaces ``path`` at the end, and is removed on an error.
+    """Yield a temporary file beside ``path``. It replaces ``path`` at the end, and is removed on an error.
 
     Raises:
-        RobotFileError: The folder does not exist or is not writable, or ``path`` is not a regular file.
+        RobotFileError: The folder is not there or not writable, or ``path`` is not a regular file.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -89,7 +89,7 @@ def read_text(path: Path, largest: int) -> str:
 
     Args:
         path: The file.
-        largest: Largest size [bytes].
+        largest: Bytes that it may have.
 
     Raises:
         RobotFileError: It cannot be read, is larger, or is not UTF-8.
@@ -97,6 +97,8 @@ def read_text(path: Path, largest: int) -> str:
     try:
         with path.open("rb") as stream:
             data = stream.read(largest + 1)
+    except FileNotFoundError as error:
+        raise RobotFileError(f"'{path}' does not exist") from error
     except OSError as error:
         raise RobotFileError(f"'{path}' cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # a NUL in its name
@@ -135,15 +137,15 @@ def _umask() -> int:
 
 
 LARGEST_FILE = 2**20
-"""Largest size of a file [bytes]."""
+"""Bytes of a file."""
 MOST_VALUES = 50_000
-"""Largest number of values in a file, including keys, with expanded aliases."""
+"""Values of a file, keys included and aliases written out."""
 DEEPEST = 32
-"""Largest depth of nested lists and mappings, with expanded aliases."""
+"""Lists and mappings inside each other, aliases written out."""
 LONGEST_TEXT = 4096
-"""Largest number of characters of one value."""
+"""Characters of one value."""
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./*|+-]*")
-"""Text that needs no quotes, except words that YAML reads as other types, which ruamel quotes itself."""
+"""Text that means the same with and without quotes, unless it reads as a number or the like, which ruamel notices."""
 
 
 def plain_yaml() -> Any:
@@ -155,7 +157,7 @@ def plain_yaml() -> Any:
     yaml = YAML(typ="safe", pure=True)
 
     class Representer(yaml.Representer):  # type: ignore[misc, name-defined]
-        """Puts all other text in quotes: ruamel leaves some of it plain that it reads as another value."""
+        """Puts all other text in quotes: ruamel leaves some of it plain, and then reads something else."""
 
     Representer.add_representer(
         str,
@@ -174,12 +176,12 @@ def read_yaml(path: Path, largest: int = LARGEST_FILE, most: int = MOST_VALUES) 
     """Return the single document of a YAML file, as plain values.
 
     Args:
-        path: The file.
-        largest: Largest size [bytes].
-        most: Largest number of values.
+        path: Of the file.
+        largest: Bytes that it may have.
+        most: Values that it may mean.
 
     Raises:
-        RobotFileError: The file cannot be read, is not a valid YAML file, or exceeds a bound.
+        RobotFileError: The file cannot be read, is not a valid YAML file, or is larger than the bounds above.
     """
     text = read_text(path, largest)
     try:
@@ -196,11 +198,11 @@ def read_yaml(path: Path, largest: int = LARGEST_FILE, most: int = MOST_VALUES) 
 
 @dataclass
 class _Extent:
-    """Size of a value and its contents: a complete one, or a list or mapping that is being read."""
+    """A value, with all that is in it: one that is complete, or a list or mapping that is being read."""
 
     values: int
     depth: int
-    """Depth of nested lists and mappings."""
+    """Lists and mappings inside each other."""
     anchor: str | None = None
 
     def add(self, inner: _Extent) -> None:
@@ -233,9 +235,9 @@ def _check_size(path: str, events: Iterable[Any], most: int) -> None:
             if around:
                 around[-1].add(complete)
         if sum(collection.values for collection in around) > most:
-            problem = f"the file has more than {most} values with expanded aliases; must have at most {most}"
+            problem = f"the file means more than {most} values, aliases written out; write less"
         if around and len(around) - 1 + around[-1].depth > DEEPEST:
-            problem = f"lists and mappings are nested too deeply; must be at most {DEEPEST} deep, with expanded aliases"
+            problem = f"lists and mappings are more than {DEEPEST} deep inside each other, aliases written out"
         if problem:
             raise RobotFileError(f"{path}:{event.start_mark.line + 1}: {problem}")
 
@@ -243,4 +245,4 @@ def _check_size(path: str, events: Iterable[Any], most: int) -> None:
 def _problem_of_text(text: str) -> str | None:
     if len(text) > LONGEST_TEXT:
         return f"a value has {len(text)} characters; must have at most {LONGEST_TEXT}"
-    return None if is_unicode(text) else f"{text!r} has an unpaired surrogate; must be valid text"
+    return None if is_unicode(text) else f"{text!r} holds half a character (an unpaired surrogate); must be text"

@@ -67,7 +67,7 @@ class RobotSource:
         """
         found = self.path or self.actuators
         if found is None:
-            raise RobotFileError(f"'{self.title}' is a motor of the catalogue; must be a file")
+            raise RobotFileError(f"'{self.title}' is a motor of the catalogue; must be a robot's file")
         return found
 
     @property

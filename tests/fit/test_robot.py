@@ -619,7 +619,7 @@ def test_a_robot_is_named_by_its_file_or_by_the_yaml_next_to_it(arm: Path) -> No
     plants = [RobotPlant(path, [recorded(1, 0.5)]) for path in (arm, arm.with_name("actuon.yaml"))]
     assert plants[0].facts() == plants[1].facts()
     for name, said in (
-        ("ak80-9", "'ak80-9' is a motor of the catalogue; must be a file"),
+        ("ak80-9", "'ak80-9' is a motor of the catalogue; must be a robot's file"),
         ("ak80-8", "nor a motor; .*Did you mean"),
     ):
         with pytest.raises(actuon.RobotFileError, match=said):

@@ -752,7 +752,7 @@ NO_MESH = """<mujoco><asset><mesh name="m" file="lost.stl"/></asset><worldbody><
         ("none.xml", "'none.xml' does not exist"),
         ("robot.txt", "'robot.txt' has the format '.txt'; must be one of .usda"),
         ("broken.xml", "Line number=3"),
-        ("empty.xml", "'empty.xml' is empty; must contain a robot"),
+        ("empty.xml", "'empty.xml' is empty"),
         ("page.xml", "'page.xml' cannot be read"),
         ("drone.xml", "'drone.xml' holds no robot"),
         ("mesh.xml", "lost.stl"),
@@ -785,7 +785,7 @@ def test_a_usd_file_without_joints_is_refused(tmp_path, complaint):
     assert "format '.txt'; must be .yaml or .yml" in complaint("init", "cup.usda", "-o", "x.txt")
     assert "--root: there is no prim '/Mug'" in complaint("init", "cup.usda", "--root", "/Mug")
     (tmp_path / "mixed.xml").write_text(MIXED)
-    assert "--root: got a prim of a USD file" in complaint("init", "mixed.xml", "--root", "/base")
+    assert "--root: names a prim in a USD file" in complaint("init", "mixed.xml", "--root", "/base")
 
 
 def test_a_usd_robot_with_actuators_says_so(tmp_path):

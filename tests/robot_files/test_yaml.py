@@ -156,7 +156,7 @@ def test_broken_files(content, tmp_path):
 
 
 def test_a_missing_file_and_a_folder(tmp_path):
-    with pytest.raises(ValueError, match="cannot be read: No such file"):
+    with pytest.raises(ValueError, match="does not exist"):
         actuon.load_actuators(tmp_path / "none.yaml")
     with pytest.raises(ValueError, match="cannot be read"):
         actuon.load_actuators(tmp_path)

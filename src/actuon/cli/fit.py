@@ -396,7 +396,8 @@ def fleet(
     known, cluster = free.known(search), search.workers()
     robots = robot_folders(folder)
     if not robots:
-        raise RobotFileError(f"'{folder}' has no folders with logs; must have one for each robot")
+        why = "has no folders with logs; must have one for each robot" if folder.is_dir() else "is not a folder"
+        raise RobotFileError(f"'{folder}' {why}")
     plants = {name: plant.read([own]) for name, own in robots.items()}
     if output.output is not None:
         check_folder(robots_folder(output.output))

@@ -84,6 +84,8 @@ class PlantOptions:
             )
         if self.dt is not None and not 0.0 < self.dt <= 0.1:
             raise ParameterError(f"--dt: got {self.dt}; must be > 0 and at most 0.1 [s]")
+        if self.window is not None and not self.window > 0.0:
+            raise ParameterError(f"--window: got {self.window}; must be > 0 [s]")
         dt = dt if self.dt is None else self.dt
         load = numbers("--load", self.load) or None
         if self.plant is not None:

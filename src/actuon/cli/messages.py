@@ -15,7 +15,22 @@ def in_commands(text: str | Exception) -> str:
         text = text.command
     elif isinstance(text, ActuonError):
         text = text.in_command()
+    elif isinstance(text, Exception):
+        text = _of_parser(text)
     return "\n".join(" ".join(line.split()) for line in str(text).strip().splitlines())
+
+
+def _of_parser(error: Exception) -> str:
+    """Return an error of the parser of the command line, or another one, as text."""
+    from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnusedCliTokensError
+
+    if isinstance(error, CycloptsError):
+        see = f"see `{' '.join(('actuon', *(error.command_chain or ())))} --help`"
+        if isinstance(error, UnusedCliTokensError):
+            return f"unexpected argument: {' '.join(error.unused_tokens or ())}; {see}"
+        if isinstance(error, MissingArgumentError) and error.keyword is None and error.argument is not None:
+            return f"{error.argument.name} is missing; {see}"
+    return str(error)
 
 
 def complain(text: str | Exception, between: str = " ") -> None:

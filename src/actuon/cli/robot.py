@@ -48,7 +48,7 @@ def init(robot: File, /, *, output: OutputFile | None = None, root: Root = None,
     print(f"wrote {counted(len(groups))} for {count} of {len(found.joints)} joints to {output}")
     to_set = [group.entry.name for group in groups if not group.drives[0].is_complete]
     if to_set:
-        say(console, f"to be set: kp and kd of {', '.join(to_set)}")
+        say(console, f"to be set: kp and kd of {', '.join(to_set)}; `actuon check {robot}` suggests gains")
     for note in found.all_notes():
         say(console, f"note: {note}")
 

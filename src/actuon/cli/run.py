@@ -30,7 +30,7 @@ OUTPUT = Group.create_ordered("Output")
 @Parameter(name="*", group=SIMULATION)
 @dataclass(frozen=True, kw_only=True)
 class SimulationOptions:
-    """How a robot is simulated."""
+    """Simulation of a robot."""
 
     engine: Annotated[Literal["mujoco", "newton"] | None, Parameter(metavar="NAME")] = None
     """mujoco or newton. Default: the engine that reads the file."""
@@ -66,9 +66,8 @@ def run(
     """Compare real with ideal motors in simulation: table, plots, video.
 
     Simulates a robot twice, with its real motors and with ideal ones. Ideal motors use the same controllers without
-    delay and limits. A quadruped crouches, hops twice and is pushed; any
-    other robot swings its joints within their range. Prints tracking error, peak effort and time at a limit per joint;
-    writes plots and images.
+    delay and limits. A quadruped crouches, hops twice and is pushed; any other robot swings its joints within their
+    range. Prints tracking error, peak effort and time at a limit per joint; writes plots and images.
 
     Args:
         robot: MJCF, URDF or USD file with motors in it or next to it.
@@ -84,6 +83,7 @@ def run(
     o = simulation
     named = [find_source(robot, allow_torch, file).in_engine(o.engine) for file in o.actuators or (None,)]
     (engine, source), sources = named[0], [own for _, own in named]
+    name = source.file.name
     check_folder(files.output)
     if files.record is not None:
         check_record(files.record)
@@ -97,7 +97,7 @@ def run(
     minute = ", for about a minute" if engine == "newton" and o.envs > 1 else ""
     say(
         console,
-        f"{source.file.name} in {engine}, {o.envs} × {o.seconds:g} s; kernels are compiled on first use{minute}",
+        f"{name} in {engine}, {o.envs} × {o.seconds:g} s; kernels are compiled on first use{minute}",
     )
     runs = _simulate(sources, engine, o, files.record)
     push = next(phase for phase in QUADRUPED if phase.force)
@@ -107,7 +107,7 @@ def run(
     found = [(done, done.problem or saturation(done) or lost_targets(done)) for done in runs]
     problems = [f"{done.title}: {problem}" for done, problem in found if problem is not None]
     if shown:
-        print_runs(console, f"{source.file.name}: {o.envs} × {len(runs[0].joints)} joints", shown)
+        print_runs(console, f"{name}: {o.envs} × {len(runs[0].joints)} joints", shown)
         has_record = files.record is not None and runs[0].data
         saved = [*save_all(shown, files.output), *([files.record] if has_record else [])]
         try:

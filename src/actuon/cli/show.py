@@ -422,7 +422,7 @@ class Bar:
 
     def __init__(self) -> None:
         console = make_console()
-        self._bar = Progress(console=console, transient=not console.is_terminal)
+        self._bar = Progress(console=console, disable=not console.is_terminal)
 
     def __enter__(self) -> Self:
         self._bar.start()

@@ -13,6 +13,7 @@ import numpy as np
 from actuon.actuator.config import ActuatorConfig
 from actuon.attach.articulation_actuators import ArticulationActuators
 from actuon.attach.recorder import Recorder
+from actuon.components.controllers.pd import PDControlConfig
 from actuon.declare.config import Config
 from actuon.declare.registry import by_config
 from actuon.errors import ActuonError, RobotFileError, SimulationError
@@ -126,7 +127,8 @@ def simulate(
         pairs = [(config, name) for name, config in moving.items()]
         actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
         stability = _stability(actuators)
-        for said in (actuators.mode_text, stability and summary_line(stability), _makeup(moving)):
+        idle = "" if ideal else _idle(configs)
+        for said in (actuators.mode_text, stability and summary_line(stability), _makeup(moving), idle):
             if tell is not None and said:
                 tell(f"{title}: {said}")
         joints = joints_of(actuators)
@@ -204,6 +206,14 @@ def _stability(actuators: ArticulationActuators) -> RobotStability | None:
     except ActuonError:
         return None
     return found if found.joints else None
+
+
+def _idle(configs: Mapping[str, ActuatorConfig]) -> str:
+    """Return a warning about controllers without gains; empty if all have some."""
+    pds = {name: config.controller for name, config in configs.items()}
+    names = [n for n, pd in pds.items() if isinstance(pd, PDControlConfig) and not (pd.kp or pd.kd or pd.const_effort)]
+    said = "kp and kd are 0: these joints will not track targets: {}; `actuon check` suggests gains"
+    return said.format(", ".join(names)) if names else ""
 
 
 def _makeup(configs: Mapping[str, ActuatorConfig]) -> str:

@@ -213,7 +213,8 @@ class Reader:
         clocks = {column.quantity: column for column in columns if column.quantity in CLOCKS}
         self.rows = self._filled(columns)
         if len(self.rows) < FEWEST:
-            raise LogError(f"'{path}' has {len(self.rows)} samples; must have at least {FEWEST}")
+            count = f"{len(self.rows)} sample{'s' * (len(self.rows) != 1)}"
+            raise LogError(f"'{path}' has {count}; must have at least {FEWEST}")
         if self.mapping.rate is not None:
             if clocks:
                 name = next(iter(clocks.values())).name

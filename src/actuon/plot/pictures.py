@@ -11,7 +11,7 @@ import numpy as np
 
 from actuon.attach.telemetry import UNITS
 from actuon.charts import Chart, Grid, Series, arranged, palette, save_charts
-from actuon.errors import ActuonError, Option, RobotFileError
+from actuon.errors import ActuonError, Option, RobotFileError, located
 from actuon.logs.records import Record, read_record
 
 from .inputs import Inputs, read_inputs
@@ -19,7 +19,7 @@ from .kinds import KINDS, PlotConditions, Subject
 
 RECORD = "record"
 """The kind of a chart of a recording over time."""
-_KIND = Option("kinds", "--kind")
+_KIND, _RECORD = Option("kinds", "--kind"), Option("on_top", "--record")
 _COLUMNS = 4
 _SHOWN = (
     ("position", "position_target"),
@@ -198,7 +198,8 @@ def save_pictures(
     """
     conditions.check()
     inputs = read_inputs(given, root, allow_torch, actuators)
-    records = [read_record(path) for path in on_top]
+    with located(_RECORD, RobotFileError):
+        records = [read_record(path) for path in on_top]
     if RECORD in kinds or not inputs.subjects:
         if list(kinds) not in ([], [RECORD]):
             raise RobotFileError(
