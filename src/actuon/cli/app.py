@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All commands of ``actuon``, by name, with their usage and what stands below their options."""
+"""All commands of ``actuon``, with their usage and the text below their options."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def inspect(
     columns: File | None = None,
     as_json: Json = False,
 ) -> None:
-    """Show how logs were understood: columns, units, rates, gaps.
+    """Show the columns, units, rates and gaps that were found in logs.
 
     Reads the logs as a fit would, and simulates nothing.
 
@@ -189,7 +189,7 @@ def inspect(
 
 
 def _described(log: Any) -> dict[str, Any]:
-    """Return what a log holds, for JSON."""
+    """Return the content of a log for JSON."""
     joints: dict[str, Any] = {}
     for joint in log.joints:
         joints[joint.name] = {

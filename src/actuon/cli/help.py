@@ -14,9 +14,9 @@ from rich.text import Text
 WIDEST = 90
 """Longest line of a help text [characters]."""
 _NARROW = 60
-"""Width of a terminal below which a sentence stands under its name."""
+"""Width of a terminal below which a sentence is written below its name [characters]."""
 _COLUMNS = {"command": 7, "parameter": 17}
-"""Room for names in front of their sentences, at least; the sentence of a longer option begins behind it."""
+"""Smallest width of the column of names [characters]; the sentence of a longer option begins after its name."""
 
 
 class HelpFormatter:
@@ -46,13 +46,13 @@ class HelpFormatter:
 
 
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """Return the lines of a text with whole words; a word that is longer than a line stands alone on it.
+    """Return the lines of a text, wrapped at words.
 
     Args:
         text: Words; line breaks count as spaces.
-        width: Of a line [characters].
-        first: Begin of the first line.
-        rest: Begin of the others.
+        width: Width of a line [characters].
+        first: Beginning of the first line.
+        rest: Beginning of the other lines.
     """
     words = text.split()
     if words and first.strip() and len(first) + len(words[0]) > width:
@@ -85,7 +85,7 @@ def _name(entry: HelpEntry, kind: str) -> str:
 
 
 def _sentence(console: Console, entry: HelpEntry) -> str:
-    """Return what an option is for, with its default in brackets."""
+    """Return the sentence of an option, with its default in brackets."""
     has_default = entry.default is not None and entry.metavar is not None and not entry.positional_label
     default = f" [{entry.default}]" if has_default else ""
     return _plain(console, entry.description) + default

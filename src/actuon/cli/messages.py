@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the command: in the words of commands and options."""
+"""Errors of the command, in terms of commands and options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actuon.robot_files.problem import Problem
 
 
 def in_commands(text: str | Exception) -> str:
-    """Return an error, or the text of one, in the words of the command."""
+    """Return an error, or the text of one, in terms of commands and options."""
     if isinstance(text, Problem):
         text = text.command
     elif isinstance(text, ActuonError):

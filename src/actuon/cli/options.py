@@ -10,7 +10,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 COMMANDS, ARGUMENTS = map(Group.create_ordered, ("Commands", "Arguments"))
-"""Groups that stand first in a help text, in the order in which groups are made."""
+"""First groups of a help text: groups appear in the order of their creation."""
 
 File = Annotated[Path, Parameter(metavar="FILE")]
 Folder = Annotated[Path, Parameter(metavar="DIR")]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terminal output: tables and sentences that give way to the width of the terminal, and progress bars.
+"""Terminal output: tables and sentences that adapt to the width of the terminal, and progress bars.
 
-A table that is wider than the terminal wraps the words of its texts, then leaves out columns in the order of
-`Column.drop`, and is at last written as a block of ``name value unit`` lines per row. Words stay whole at any width.
+A table that is too wide wraps its texts at words, then leaves out columns in the order of `Column.drop`, and finally
+becomes a block of ``name value unit`` lines per row.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 MILLI = 1e3
 FELL = 5.0
-"""How far a robot falls only if nothing is below it [m]."""
+"""Distance that a robot falls only without a floor [m]."""
 _FILE_WIDTH = 200
 """Width of output that goes to a file or a pipe [characters]."""
 _MOST_FINDINGS = 20
@@ -53,7 +53,7 @@ _MOST_NAMES = 3
 _RELATED = 0.7
 """Correlation from which on two parameters are named."""
 _ENOUGH = 5
-"""Robots from which on a correlation says something."""
+"""Smallest number of robots for correlations."""
 
 
 class Role(Enum):
@@ -254,7 +254,7 @@ def counted(entries: int) -> str:
 
 
 def print_inspected(console: Console, path: Path, report: Any) -> None:
-    """Print what a file says about its joints or entries, those that say the same together."""
+    """Print the joints or entries of a file with their values; equal ones share rows."""
     from actuon.inspect.report import YamlReport
 
     show = print_entries if isinstance(report, YamlReport) else print_report
@@ -262,7 +262,7 @@ def print_inspected(console: Console, path: Path, report: Any) -> None:
 
 
 def print_report(console: Console, robot: Path | str, report: Any) -> None:
-    """Print the joints of a robot's file with their actuators; joints that are alike stand together."""
+    """Print the joints of a robot's file with their actuators; joints with equal values share rows."""
     driven = sum(bool(joint.actuators) for joint in report.joints)
     beside = getattr(report, "actuators_from", None)
     origin = f", from {Path(beside).name} next to it" if beside else ""
@@ -386,7 +386,7 @@ def print_motors(console: Console, motors: Iterable[CatalogueMotor]) -> None:
 
 
 def print_motor(console: Console, motor: CatalogueMotor) -> None:
-    """Print the values of a motor, each with its source and what it becomes, and the stages of the motor model."""
+    """Print the values of a motor, each with its source and parameter, and the stages of the motor model."""
     robots = f", in {', '.join(motor.robots)}" if motor.robots else ""
     say(console, f"{motor.name}: {motor.vendor}{robots}")
     columns = (
@@ -406,7 +406,8 @@ def print_motor(console: Console, motor: CatalogueMotor) -> None:
         rows.append((use.figure, value, use.unit, use.at, use.became, use.how, number))
     show_table(console, columns, rows)
     for config in motor.datasheet.stages():
-        stage_values = ", ".join(f"{name} {_shown(value)}" for name, value in config.arguments().items())
+        units = {name: "" if declared.unit == "1" else f" {declared.unit}" for name, declared in config.declared().items()}
+        stage_values = ", ".join(f"{name} {_shown(value)}{units[name]}" for name, value in config.arguments().items())
         say(console, f"{by_config(config).type_name}: {stage_values}")
     for place, source in enumerate(sources, start=1):
         say(console, f"[{place}] {source}")
@@ -442,7 +443,7 @@ class Bar:
 
 
 def print_runs(console: Console, title: str, runs: Sequence[Run]) -> None:
-    """Print what each joint did in each run, side by side if there is room, and the end of the base."""
+    """Print a summary of each joint in each run, side by side if there is room, and of the base."""
     from actuon.demo.run import summary
 
     summaries = [summary(run) for run in runs]
@@ -487,7 +488,7 @@ def _runs_table(
 
 
 def _cells(joint: Joint, row: JointSummary, at_stops: bool) -> list[str]:
-    """Return error, effort, time at a limit and at a stop; a dash for what a joint without a motor does not have."""
+    """Return error, effort, time at a limit and at a stop; a dash for values that need a motor."""
     has_motor = joint.driven_by == "actuator"
     cells = [
         f"{_rounded(row.error, 4)} {joint.unit}" if joint.has_targets else "–",
@@ -547,7 +548,7 @@ class SearchBar:
 
 
 def print_logs(console: Console, logs: Sequence[Log]) -> None:
-    """Print what was understood of logs, log by log."""
+    """Print the quantities, units, settings and findings of each log."""
     columns = (
         Column("joint", Role.HEADING),
         Column("quantity", Role.NAME),
