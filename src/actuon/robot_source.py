@@ -23,9 +23,7 @@ from actuon.motor_source import configs_of, named_motor
 from actuon.motors.catalogue import find_motor
 from actuon.robot_files.formats import MUJOCO_FORMATS, USD_FORMATS, YAML_FORMATS
 from actuon.robot_files.yaml import ActuatorEntry, load_actuators, yaml_beside
-from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
-from actuon.sim.newton.adjoints import leave_out_adjoints
-from actuon.stability.report import robot_file
+from actuon.sim import Articulation, Simulation
 from actuon.typing import PathLike
 
 ROBOT_FORMATS = (*USD_FORMATS, *MUJOCO_FORMATS)
@@ -106,6 +104,8 @@ class RobotSource:
         Raises:
             RobotFileError: No robot file is next to it, or several are.
         """
+        from actuon.stability.report import robot_file
+
         return self if self.path is not None else replace(self, path=robot_file(self.file))
 
     def in_engine(self, engine: str | None = None) -> tuple[str, RobotSource]:
@@ -135,11 +135,15 @@ class RobotSource:
 
     def make(self, num_envs: int = 1, engine: str | None = None) -> Simulation:
         """Simulate the robot, or the motor on a pendulum: in MuJoCo, or in Newton with MuJoCo inside for USD."""
+        from actuon.sim import MujocoSimulation, NewtonSimulation  # which need MuJoCo
+
         if self.motor:
             return MujocoSimulation(_pendulum(self.motor), num_envs)
         name, source = self.in_engine(engine)
         if name == "mujoco":
             return MujocoSimulation(source.file, num_envs)
+        from actuon.sim.newton.adjoints import leave_out_adjoints
+
         leave_out_adjoints()
         return NewtonSimulation(source.file, num_envs)
 

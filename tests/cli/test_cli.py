@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from unittest import mock
 
 import pytest
@@ -351,3 +353,15 @@ def test_motors_that_become_parameters_stand_first():
     used = ["." in cells[5] for cells in rows]
     assert used == sorted(used, reverse=True)
     assert {True, False} == set(used)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("inspect", "arm.usda"), ("plot", "ak80-9"), ("export", "ak80-9", "-o", "a.yaml")]
+)
+def test_motors_and_usd_files_need_no_engine(arguments, tmp_path):
+    shutil.copy(ASSETS / "arm.usda", tmp_path)
+    code = "import sys; sys.modules |= {'mujoco': None, 'newton': None}; from actuon.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -406,7 +406,9 @@ def print_motor(console: Console, motor: CatalogueMotor) -> None:
         rows.append((use.figure, value, use.unit, use.at, use.became, use.how, number))
     show_table(console, columns, rows)
     for config in motor.datasheet.stages():
-        units = {name: "" if declared.unit == "1" else f" {declared.unit}" for name, declared in config.declared().items()}
+        units = {
+            name: "" if declared.unit == "1" else f" {declared.unit}" for name, declared in config.declared().items()
+        }
         stage_values = ", ".join(f"{name} {_shown(value)}{units[name]}" for name, value in config.arguments().items())
         say(console, f"{by_config(config).type_name}: {stage_values}")
     for place, source in enumerate(sources, start=1):
