@@ -300,6 +300,8 @@ _BEGIN = {"left": 0.0, "bottom": 0.0, "center": -0.5, "right": -1.0, "top": -1.0
 """Begin of an aligned name [its size]."""
 _GAP, _LETTER = 5.0, 7.0
 """Distance of a name from its place, and size of its letters [points]."""
+_MOST_PLACES = 200_000
+"""Places of a curve of which names keep clear."""
 
 
 def _draw_point(axis: Any, point: Point) -> None:
@@ -338,10 +340,10 @@ class _Trace:
 def _traces(axis: Any, chart: Chart) -> list[_Trace]:
     """Return the traces of the curves and marks of a chart that is drawn."""
     ends, frame, scale = (axis.get_xlim(), axis.get_ylim()), axis.get_window_extent(), 72.0 / axis.figure.dpi
-    marks = [
-        line(one.label, *(([one.value] * 2, ends[1]) if one.axis == "x" else (ends[0], [one.value] * 2)), one.colour)
-        for one in chart.marks
-    ]
+    marks = []
+    for mark in chart.marks:
+        x, y = ([mark.value] * 2, ends[1]) if mark.axis == "x" else (ends[0], [mark.value] * 2)
+        marks.append(line(mark.label, x, y, mark.colour))
     traces = []
     for series in (*chart.series, *marks):
         parts = []
@@ -350,7 +352,8 @@ def _traces(axis: Any, chart: Chart) -> list[_Trace]:
             at = np.clip(at[np.isfinite(at).all(axis=1)], -1e4, 1e4)
             if len(at) > 1 and series.style != "dots":
                 way = np.concatenate([[0.0], np.hypot(*np.diff(at, axis=0).T).cumsum()])
-                at = np.column_stack([np.interp(np.arange(0.0, way[-1]), way, values) for values in at.T])
+                fine = np.linspace(0.0, way[-1], min(int(way[-1]) + 2, _MOST_PLACES))
+                at = np.column_stack([np.interp(fine, way, values) for values in at.T])
             parts.append(at)
         path, covered = np.concatenate(parts), np.zeros((int(scale * frame.height), int(scale * frame.width)), bool)
         path = path[((path >= 0.0) & (path < covered.shape[::-1])).all(axis=1)]
