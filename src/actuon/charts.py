@@ -369,33 +369,23 @@ def name_curves(figure: Any, charts: Iterable[tuple[Any, Chart]]) -> None:
         figure: The figure, whose layout is computed.
         charts: Axes with the chart that is drawn in them.
     """
-    left = [(axis, chart) for axis, chart in charts if chart.series and chart.labels]
-    while left:
+    named = [(axis, chart) for axis, chart in charts if chart.series and chart.labels]
+    if named:
         figure.draw_without_rendering()
-        found = [
-            (_places_of_names(traces := _traces(axis, chart), _taken(axis, chart)), traces) for axis, chart in left
-        ]
-        for (axis, chart), (places, traces) in zip(left, found, strict=True):
-            if not places:
-                _add_legend(axis, np.any([_taken(axis, chart), *(one.covered for one in traces)], axis=0))
-        if all(places for places, _ in found):
-            for (axis, _), (places, _) in zip(left, found, strict=True):
-                for label, where in places.items():
-                    _write(axis, label, *where)
-            return
-        left = [each for each, (places, _) in zip(left, found, strict=True) if places]  # legends have moved their axes
-
-
-def _taken(axis: Any, chart: Chart) -> np.ndarray:
-    """Return which square points of the axes names of places and spans cover, shape (height, width)."""
-    (trace,) = _traces(axis, Chart("", "", [dots("", [], [])]))
-    for point in chart.points:
-        (place,) = _traces(axis, Chart("", "", [dots("", [point.x], [point.y])]))
-        for at in place.path:
-            _fill(trace.covered, *_box(point.label, at, point.side))
-    if chart.spans:
-        trace.covered[-int(2.0 * _LETTER) :] = True
-    return trace.covered
+    for axis, chart in named:
+        traces = _traces(axis, chart)
+        taken = np.zeros_like(traces[0].covered)
+        if chart.spans:
+            taken[-int(2.0 * _LETTER) :] = True
+        for point in chart.points:
+            (place,) = _traces(axis, Chart("", "", [dots("", [point.x], [point.y])]))
+            for at in place.path:
+                _fill(taken, *_box(point.label, at, point.side))
+        places = _places_of_names(traces, taken.copy())
+        for label, where in places.items():
+            _write(axis, label, *where)
+        if not places:
+            _add_legend(axis, np.any([taken, *(one.covered for one in traces)], axis=0))
 
 
 def _places_of_names(traces: Sequence[_Trace], taken: np.ndarray) -> dict[str, tuple[Any, ...]]:
