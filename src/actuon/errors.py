@@ -22,7 +22,7 @@ from __future__ import annotations
 import array
 import contextlib
 import difflib
-import importlib
+import importlib.util
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -135,11 +135,12 @@ class ConvergenceError(ActuonError, ArithmeticError):
 class MissingExtraError(ActuonError, ImportError):
     """A required optional dependency is not installed."""
 
-    def __init__(self, package: str, extra: str | None, purpose: str):
+    def __init__(self, package: str, extra: str | None, purpose: str, *others: str):
         self.package = package
-        """Name of the package that is not installed."""
+        """Name of the package that is not installed, or of the first one."""
         how = f"'{package}'" if extra is None else f"'actuon[{extra}]', from a checkout '.[{extra}]'"
-        super().__init__(f"{purpose} needs '{package}': install it with  pip install {how}")
+        named, it = ", ".join(f"'{name}'" for name in (package, *others)), "them" if others else "it"
+        super().__init__(f"{purpose} needs {named}: install {it} with  pip install {how}")
 
 
 def require(module: str, extra: str, purpose: str) -> Any:
@@ -157,6 +158,24 @@ def require(module: str, extra: str, purpose: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtraError(module.partition(".")[0], extra, purpose) from error
+
+
+def check_installed(modules: Iterable[str], extra: str, purpose: str) -> None:
+    """Check that modules of optional dependencies are installed, without importing them. See `require`.
+
+    Raises:
+        MissingExtraError: Some are not installed; names them all.
+    """
+    missing = [name for name in modules if not _is_installed(name)]
+    if missing:
+        raise MissingExtraError(missing[0], extra, purpose, *missing[1:])
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ImportError:  # of the package that it is in
+        return False
 
 
 @contextlib.contextmanager

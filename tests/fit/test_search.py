@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -282,11 +281,6 @@ def test_what_the_logs_do_not_tell_is_said():
     ratio = r"controller\.(torque_constant/controller\.resistance|resistance/controller\.torque_constant)"
     assert re.fullmatch(rf"only {ratio}(\^[0-9.]+)? is identifiable; record the current, or fix one", sentence)
     assert said_of(plant, model.fixed("controller.resistance", 2.0)) == []
-
-
-def test_a_missing_optimiser_is_said_before_logs_are_read(monkeypatch, complaint):
-    monkeypatch.setitem(sys.modules, "cmaes", None)
-    assert "actuon[fit]" in complaint("fit", "there_is_no_such.csv")
 
 
 def said_of(plant, model):

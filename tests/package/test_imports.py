@@ -133,6 +133,13 @@ def test_a_star_import_works_without_any_extra():
     run(f"{missing}\nfrom actuon import *\nActuator, ControllerPD, load_actuators")
 
 
+def test_fitting_names_its_extra_and_all_that_is_missing_of_it():
+    missing = f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r}))"
+    said = run(f"{missing}\ntry:\n    from actuon.fit import fit_logs\nexcept ImportError as error:\n    print(error)")
+    needed = "actuon.fit needs 'cmaes', 'mujoco', 'ruamel.yaml', 'scipy'"
+    assert said.strip() == f"{needed}: install them with  pip install 'actuon[fit]', from a checkout '.[fit]'"
+
+
 def test_import_neither_initialises_warp_nor_compiles(tmp_path):
     run("import actuon", WARP_CACHE_PATH=str(tmp_path))
     assert not list(tmp_path.rglob("*.o"))

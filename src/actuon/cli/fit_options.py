@@ -131,15 +131,9 @@ class SearchOptions:
     """Run on Ray: "ray" for this machine, or ray://HOST:PORT."""
 
     def options(self) -> Any:
-        """Return the options of the library.
-
-        Raises:
-            MissingExtraError: A library for searches is not installed.
-        """
+        """Return the options of the library."""
         from actuon.fit import SearchOptions as Options
-        from actuon.fit.fitting import check_extras
 
-        check_extras()
         return Options(seed=self.seed, starts=self.starts, generations=self.generations)
 
     def workers(self) -> AbstractContextManager[Any]:

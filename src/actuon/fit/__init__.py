@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From logs of real joints and robots to actuators that predict them."""
+"""Estimation of motor parameters from logs of real joints and robots."""
+
+from ..errors import check_installed
+
+check_installed(("cmaes", "mujoco", "ruamel.yaml", "scipy"), "fit", "actuon.fit")
 
 from ..logs import JointLog as JointLog, Log as Log, read_log as read_log, read_logs as read_logs
 from ..robot_files.fleet import (

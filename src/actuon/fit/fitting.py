@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ..errors import require
 from ..logs import Finding, Log
 from ..typing import PathLike
 from .model import LOG, Model, Parameter, changed
@@ -66,7 +65,6 @@ def fit_logs(
         >>> result = actuon.fit.fit_logs([log], "pd_coulomb", options=options)
         >>> result.save("knee.yaml")
     """
-    check_extras()
     plant = plant if plant is not None else KnownLoadPlant(logs, load)
     told = progress or (lambda title: None)
     candidates = candidates_of(plant, model, select=select, fix=fix, free=free)
@@ -82,16 +80,6 @@ def fit_logs(
     if not compared:
         return dataclasses.replace(result, interrupted=True)
     return result.with_held_out(compared[best].by_run, tuple(compared))
-
-
-def check_extras() -> None:
-    """Refuse to fit without the libraries that it takes. Call it before logs and robots are read.
-
-    Raises:
-        MissingExtraError: One is not installed; says what to install.
-    """
-    for module in ("cmaes", "scipy.optimize"):
-        require(module, "fit", "fitting")
 
 
 def candidates_of(

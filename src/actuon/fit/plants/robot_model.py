@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ActuonError, Fix, LogError, MissingExtraError, RobotFileError, listed
+from ...errors import ActuonError, Fix, LogError, RobotFileError, listed
 from ...files import check_readable
 from ...logs import Finding, Log
 from ...logs.units import default, held_in
@@ -43,7 +43,8 @@ class RobotModel:
     """
 
     def __init__(self, path: Path, logs: Sequence[Log]):
-        mujoco = import_mujoco()
+        import mujoco
+
         check_readable(path, FORMATS)
         try:
             spec = _read(mujoco, path)
@@ -104,7 +105,8 @@ class RobotModel:
 
     def spec(self) -> Any:
         """Read the file again, as an `MjSpec` that compiles to `model`: to it, an engine can add actuators."""
-        mujoco = import_mujoco()
+        import mujoco
+
         spec = _read(mujoco, self.path)
         _keep_joints(mujoco, spec, self.path, "the logs", self.joints)
         for name in _OPTIONS:
@@ -147,7 +149,9 @@ class RobotModel:
             Inertia [kg·m² or kg] at each joint, without that of its motor, what gravity and speeds do to it [N·m or N],
             and what the accelerations of others do, shapes (T, J).
         """
-        mujoco, model = import_mujoco(), self.bare()
+        import mujoco
+
+        model = self.bare()
         data = mujoco.MjData(model)
         full = np.zeros((model.nv, model.nv))
         at, to = np.ix_(self.columns, self.columns), self.columns
@@ -208,7 +212,9 @@ def _keep_joints(mujoco: Any, spec: Any, path: Path, where: str, names: Sequence
 
 def _check_units(path: Path, model: Any, logs: Sequence[Log]) -> None:
     """Refuse angles of joints that slide, and lengths of joints that turn."""
-    slide = import_mujoco().mjtJoint.mjJNT_SLIDE
+    import mujoco
+
+    slide = mujoco.mjtJoint.mjJNT_SLIDE
     for log in logs:
         for joint in log.joints:
             unit, most = joint.units.get("position", ""), float(np.abs(joint.position).max())
@@ -225,12 +231,3 @@ def _check_units(path: Path, model: Any, logs: Sequence[Log]) -> None:
                     "mapping",
                     fix=Fix("", " (--columns)"),
                 )
-
-
-def import_mujoco() -> Any:
-    """The module, or an error that names the extra."""
-    try:
-        import mujoco
-    except ImportError as error:
-        raise MissingExtraError("mujoco", "mujoco", "fitting a robot") from error
-    return mujoco

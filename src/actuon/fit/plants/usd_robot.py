@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot in USD as MuJoCo's specification: Newton reads the file, and writes what its MuJoCo solver makes of it."""
+"""Conversion of a robot in USD to a MuJoCo specification, by Newton and its MuJoCo solver."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ...errors import MissingExtraError
+from ...errors import require
 
 
 def spec_of_usd(mujoco: Any, path: Path) -> Any:
-    """The `MjSpec` of a robot in USD. Joints are called by the last part of their path, where no two share it."""
-    try:
-        import newton
-    except ImportError as error:
-        raise MissingExtraError("newton", "newton", "fitting a robot in USD") from error
+    """Return the `MjSpec` of a robot in USD. A joint is named by the last part of its path, if that is unique."""
+    newton = require("newton", "newton", "fitting a robot in USD")
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         builder = newton.ModelBuilder()
         builder.add_usd(str(path), load_visual_shapes=False)
