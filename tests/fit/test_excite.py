@@ -167,7 +167,7 @@ def test_what_a_motion_cannot_be_made_of_is_refused(tmp_path, complaint, argumen
 
 
 def test_limits_that_nothing_keeps_are_said():
-    with pytest.raises(actuon.ParameterError, match="no motion was found that stays within the limits"):
+    with pytest.raises(actuon.ParameterError, match="found no motion within the limits"):
         excite(
             "knee", MODEL, START, Limits(0.5, 1.0, speed=0.01), SETTINGS, ExcitationOptions(seconds=2.0, generations=1)
         )

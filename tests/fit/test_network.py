@@ -153,7 +153,7 @@ def test_a_network_is_replayed_at_its_own_step_and_gain_and_warns_outside_its_ra
     strong = KnownLoadPlant([made_log(VALUES, 0, kp=8.0)], dt=DT)
     far = apply(output.with_suffix(".yaml"), strong)
     assert far.outside["joint"] > 0.2
-    assert "% of the samples are outside of the range that its network was trained on" in far.warnings[0]
+    assert "% of the samples are outside the training range of its network" in far.warnings[0]
     both = KnownLoadPlant([*plant.runs, *strong.runs], dt=DT)
     together = apply(output.with_suffix(".yaml"), both).errors
     np.testing.assert_allclose(together[:4], apply(output.with_suffix(".yaml"), plant).errors, rtol=1e-6)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays of an actuator file on logs, in the simulation of a fit."""
+"""Replay of an actuator file on logs, in the simulation of a fit."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from .result import encoder_offsets, large_offsets, offsets_as_dict
 
 @dataclass(frozen=True)
 class Applied:
-    """Errors of actuators on logs. Errors are mean absolute errors of the position [rad]."""
+    """Mean absolute errors of the position [rad or m] of actuators on logs."""
 
     joints: tuple[str, ...]
     logs: tuple[str, ...]
     errors: np.ndarray
-    """Errors by run and joint, shape (R, J); inf if the simulation diverged."""
+    """Error of each run and joint, shape (R, J); inf if the simulation diverged."""
     outside: Mapping[str, float] = field(default_factory=dict)
-    """Share of samples outside of the range that a network was trained on, by joint."""
+    """Share of samples outside the training range of a network, by joint."""
     encoder_offsets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Offsets of encoders [rad or m], by log and joint, of logs that have their own. See `judge_runs`."""
+    """Encoder offsets [rad or m] by log and joint, if estimated per log."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ class Applied:
         lost = [path for path, own in zip(self.logs, self.errors, strict=True) if not np.isfinite(own).all()]
         diverged = [f"{path}: the simulation diverges with these actuators" for path in dict.fromkeys(lost)]
         outside = [
-            f"{joint}: {100.0 * share:.0f} % of the samples are outside of the range that its network was trained on"
+            f"{joint}: {100.0 * share:.0f} % of the samples are outside the training range of its network"
             for joint, share in self.outside.items()
             if share > OUTSIDE
         ]
@@ -54,9 +54,9 @@ class Applied:
         return float(self.errors.mean())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the errors as JSON can hold them, in mrad: the mean, by joint, and by log. Windows of a log are one.
+        """Return the errors [mrad] as plain data for JSON: mean, by joint, and by log.
 
-        None if the simulation diverged.
+        Windows of a log are averaged. None if the simulation diverged.
         """
         by_log = {path: [i for i, own in enumerate(self.logs) if own == path] for path in dict.fromkeys(self.logs)}
         milli = 1e3 * self.errors
@@ -78,7 +78,7 @@ def _mean(errors: np.ndarray) -> float | None:
 
 
 def replay_step(path: PathLike, allow_unsafe_torch_checkpoints: bool = False) -> float | None:
-    """Return the time step [s] to replay a motor file at: that of its fit, or of its networks.
+    """Return the time step [s] for a replay of a motor file: the one of its fit, or of its networks.
 
     Args:
         path: An ``actuon.yaml``.
@@ -92,11 +92,11 @@ def replay_step(path: PathLike, allow_unsafe_torch_checkpoints: bool = False) ->
 
 
 def apply(path: PathLike, plant: Plant, allow_unsafe_torch_checkpoints: bool = False) -> Applied:
-    """Run the actuators of a file through the runs of a plant.
+    """Replay the actuators of a file on the runs of a plant.
 
     Args:
-        path: An ``actuon.yaml``, of a fit or by hand.
-        plant: What they move, with the logs.
+        path: An ``actuon.yaml``, from a fit or written by hand.
+        plant: Mechanism that the actuators drive, with the logs.
         allow_unsafe_torch_checkpoints: Let the file name ``.pt`` and ``.pt2`` networks, which can run code.
 
     Examples:
@@ -112,7 +112,7 @@ def apply(path: PathLike, plant: Plant, allow_unsafe_torch_checkpoints: bool = F
 
 
 def apply_models(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray]) -> Applied:
-    """Run models with these values, shape (P,) for each joint, through the runs of a plant."""
+    """Replay models with values of shape (P,) for each joint on the runs of a plant."""
     logs = tuple(run.path for run in plant.runs)
     if plant.log_parameters:
         errors, per_log = judge_runs(plant, models, values)
@@ -126,8 +126,8 @@ def apply_models(plant: Plant, models: Sequence[Model], values: Sequence[np.ndar
 def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoints: bool = False) -> list[Model]:
     """Return the actuators of a file as models without free parameters, one for each joint.
 
-    Numbers that grow with a setting of the log by the section ``fit`` do so again. A file with one actuator suits a
-    plant of one joint, whatever the two are called.
+    Values that the section ``fit`` scales with a setting of the log are scaled again. If the file has one actuator and
+    the plant one joint, their names need not match.
     """
     entries = load_actuators(Path(path), allow_unsafe_torch_checkpoints)
     if len(entries) == 1 and len(joints) == 1:
@@ -138,7 +138,7 @@ def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoi
         chains = {joint: (entry, actuator) for entry, own in matched for joint, actuator in own.items()}
     missing = [joint for joint in joints if joint not in chains]
     if missing:
-        raise RobotFileError(f"'{path}': has no actuator for the joint '{missing[0]}' of the logs")
+        raise RobotFileError(f"'{path}': has no actuator for joint '{missing[0]}' of the logs")
     origin = Provenance.from_yaml(path)
     models = []
     for entry, actuator in (chains[joint] for joint in joints):
@@ -149,7 +149,7 @@ def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoi
 
 
 def _only(entry: ActuatorEntry, joints: Sequence[str]) -> ActuatorEntry | None:
-    """Return the entry without patterns that match no joint of the logs: a file may hold more than was logged."""
+    """Return the entry without the patterns that match no joint of the logs; None if no pattern is left."""
     kept = tuple(pattern for pattern in entry.joints if _has_match(entry, pattern, joints))
     return ActuatorEntry(entry.name, kept, entry.actuator) if kept else None
 

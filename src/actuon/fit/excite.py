@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Motions to record next: those that narrow the intervals of a joint's parameters most.
+r"""Optimal excitation: the motion that narrows the confidence intervals of a joint's parameters most.
 
-A motion with the Jacobian :math:`J` of its positions by the parameters, as shares of their ranges, adds
-:math:`J^\top J / \sigma^2` to the information on them. The search maximises the determinant of the sum, which minimises
-the volume that is left to the parameters (D-optimal), within the limits of the joint and by the model as it is known
-now. Motions are the runs of one batch, parameters changed a little its candidates.
+Let :math:`J` be the Jacobian of the positions with respect to the parameters, as shares of their ranges. A motion adds
+:math:`J^\top J / \sigma^2` to the Fisher information. The search maximises the determinant of the sum (D-optimality)
+within the limits of the joint, for the present values of the model. One batch simulates all motions (its runs) with all
+perturbed parameters (its candidates).
 
-Commands are segments with a level that is stepped or ramped to, and a sweep on top. A segment whose sweep is small has
-none: it is a hold after a step, or a slow ramp. So there are holds, steps, ramps, reversals, sines and chirps, one
-after the other or mixed.
+A command is a sequence of segments. Each segment steps or ramps to a level and may add a sweep, which gives holds,
+steps, ramps, reversals, sines and chirps.
 """
 
 from __future__ import annotations
@@ -37,42 +36,42 @@ UNNAMED = "joint"
 _MARGIN = 0.97
 """Share of the limits that a predicted motion may use."""
 _UNKNOWN = 1.0 / math.sqrt(12.0)
-"""Standard deviation of a parameter of which only the range is known, as a share of it."""
+"""Standard deviation of a parameter whose range alone is known, as a share of the range."""
 _NOISE = 2e-3
-"""Standard deviation of measured positions from a model [rad] without logs that show it."""
+"""Assumed standard deviation of the residuals [rad] if there are no logs to estimate it from."""
 _STEP = 5e-3
-"""Share of a range by which a parameter is changed for a difference."""
-_LARGEST_SLOPE = 2.0
-"""Most by which positions change over the range of a parameter, by the range of the joint."""
+"""Step of the finite differences, as a share of a parameter's range."""
+_LARGEST_DERIVATIVE = 2.0
+"""Largest derivative of a position by the share of a parameter's range, in ranges of the joint."""
 _DRAWN = 2
-"""Further values of the parameters, drawn from their distribution: a motion that is informative only at the very values
-of the model, because the joint sticks just there, is of no use."""
+"""Number of further parameter sets, drawn from their distribution. A motion must be informative at all of them, and not
+only at the values of the model, where the joint may happen to stick."""
 _POPULATION = 24
 _SMALLER = np.array([1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1])
-"""Factors by which a motion is tried, until it is within the limits."""
+"""Factors on a motion; the first that keeps it within the limits is used."""
 _KEPT = 8
-"""Best motions so far, whose segments are recombined."""
+"""Number of best motions so far whose segments are recombined."""
 _RANDOM = 2
-"""Generations of random motions before the search proper."""
+"""Number of initial generations of random motions."""
 NARROWED = 0.7
-"""Width of an interval compared with before, below which a motion counts as informative on a parameter."""
+"""Ratio of interval widths, after to before, below which a motion counts as informative on a parameter."""
 _SLOW = 0.1
-"""Speed [rad/s] below which friction at rest shows."""
+"""Speed [rad/s] below which static friction is visible."""
 _QUICK = 0.3
-"""Time [s] in which a joint of which nothing is known goes through its range."""
+"""Time [s] in which an unknown joint is assumed to cross its range."""
 _LAG = 0.05
-"""Tracking error of such a joint, as a share of its range."""
+"""Assumed tracking error of an unknown joint, as a share of its range."""
 NUMBERS = ("level", "ramp", "length", "sweep", "first", "last")
-"""Numbers of a segment, each from 0 to 1: its end level, the share of it that is a ramp, its length, and amplitude and
+"""Numbers of a segment, each from 0 to 1: end level, share of the segment that is a ramp, length, and the amplitude and
 first and last frequency of its sweep."""
 _NO_SWEEP = 0.3
-"""Share below which a segment has no sweep."""
+"""Value of ``sweep`` below which a segment has none."""
 _SLOWEST, _FASTEST = 0.15, 6.0
 """Frequencies [Hz] of sweeps."""
 _SHORTEST = 0.3
 """Length of the shortest segment, as a share of the longest."""
 _AT_ENDS = 0.25
-"""Time [s] at rest before the first and after the last segment."""
+"""Rest [s] before the first and after the last segment."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class ParameterGain:
     before: tuple[float, float]
     after: tuple[float, float]
     narrower: float
-    """Width of the interval on its scale, compared with that before."""
+    """Ratio of the widths on the parameter's scale, after to before."""
 
     def sentence(self) -> str:
         """Return the intervals as text."""
@@ -125,13 +124,15 @@ class Motion:
     """Summary of a motion."""
 
     low: float
+    """Lowest position [rad]."""
     high: float
-    """Positions [rad]."""
+    """Highest position [rad]."""
     speed: float
-    """Largest [rad/s]."""
+    """Largest speed [rad/s]."""
     slow: float
-    """Share of the time in which it moves, but slowly."""
+    """Share of the time at speeds below 0.1 rad/s."""
     reversals: int
+    """Number of changes of direction."""
 
     def sentence(self) -> str:
         """Return the summary as text."""
@@ -173,26 +174,26 @@ class Excitation:
 
     joint: str
     time: np.ndarray
-    """Of the commands [s], shape (T,)."""
+    """Times of the commands [s], shape (T,)."""
     command: np.ndarray
-    """[rad], shape (T,)."""
+    """Commanded positions [rad], shape (T,)."""
     position: np.ndarray
-    """As predicted [rad], shape (T,)."""
+    """Predicted positions [rad], shape (T,)."""
     effort: np.ndarray
-    """Of the motor at the joint, as predicted [N·m], shape (T,)."""
+    """Predicted efforts of the motor at the joint [N·m], shape (T,)."""
     parameters: tuple[ParameterGain, ...]
-    """Intervals of each before and after."""
+    """Confidence intervals of each parameter before and after."""
     open: tuple[str, ...]
-    """Parameters that stay undetermined, in sentences."""
+    """Sentences on parameters that stay undetermined."""
 
     @property
     def velocity(self) -> np.ndarray:
-        """As predicted [rad/s], shape (T,)."""
+        """Predicted velocities [rad/s], shape (T,)."""
         return np.gradient(self.position, self.time)
 
     @property
     def told(self) -> tuple[str, ...]:
-        """Parameters whose intervals become clearly narrower, in sentences, the best first."""
+        """Sentences on parameters whose intervals become clearly narrower, the best first."""
         found = sorted((one for one in self.parameters if one.narrower < NARROWED), key=lambda one: one.narrower)
         return tuple(one.sentence() for one in found)
 
@@ -203,17 +204,17 @@ class Excitation:
 
     @property
     def narrower(self) -> float:
-        """Geometric mean of the widths of intervals after, compared with before."""
+        """Geometric mean of the ratios of interval widths, after to before."""
         return float(np.exp(np.mean([math.log(max(one.narrower, 1e-12)) for one in self.parameters])))
 
     def save(self, path: PathLike) -> None:
-        """Write the commands as CSV: ``t`` [s], and ``cmd_`` with the name of the joint [rad]."""
+        """Write the commands as CSV, with the columns ``t`` [s] and ``cmd_JOINT`` [rad]."""
         rows = (f"{t:.6g},{q:.6g}\n" for t, q in zip(self.time, self.command, strict=True))
         with replacing(Path(path)) as partial:
             partial.write_text(f"t,cmd_{self.joint}\n" + "".join(rows), encoding="utf-8")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything but the motion itself, as JSON can hold it."""
+        """Return everything but the time series as plain data for JSON."""
         return {
             "joint": self.joint,
             "seconds": float(self.time[-1]),
@@ -239,12 +240,12 @@ class Excitation:
 
 @dataclass(frozen=True)
 class ExcitationOptions:
-    """Length of a motion, and of the search for it.
+    """Length of a motion and of the search for it.
 
     Args:
-        seconds: Length of the motion.
-        rate: Commands in a second [1/s].
-        generations: Of the search.
+        seconds: Length of the motion [s].
+        rate: Commands per second [1/s].
+        generations: Generations of the search.
         seed: Seed of the random numbers.
     """
 
@@ -262,19 +263,19 @@ class ExcitationOptions:
 
 
 Progress = Callable[[int, float], None]
-"""Called after each generation with its number and the width of the intervals, compared with that before."""
+"""Callback after each generation, with its number and the ratio of interval widths, after to before."""
 
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Family of commands of a joint: each is a vector of numbers.
+    """Commands of a joint, parametrised by vectors of numbers.
 
     Args:
         low: Lowest command [rad].
         high: Highest command [rad].
         start: First and last command [rad].
-        seconds: Length of each.
-        rate: Commands in a second [1/s].
+        seconds: Length of a command [s].
+        rate: Commands per second [1/s].
         segments: Number of segments.
     """
 
@@ -292,11 +293,11 @@ class Trajectories:
 
     @property
     def dimension(self) -> int:
-        """How many numbers describe one, D."""
+        """Length of a vector, D."""
         return self.segments * len(NUMBERS)
 
     def command(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the commands [rad], shape (T,), of numbers from 0 to 1, shape (D,)."""
+        """Return the commands [rad], shape (T,), for a vector of numbers from 0 to 1, shape (D,)."""
         level, ramp, length, sweep, first, last = np.clip(numbers, 0.0, 1.0).reshape(self.segments, len(NUMBERS)).T
         levels = np.append(self.low + level * (self.high - self.low), self.start)
         weights = np.append(_SHORTEST + (1.0 - _SHORTEST) * length, _SHORTEST)
@@ -325,7 +326,7 @@ class Trajectories:
         return amplitude * np.sin(2.0 * math.pi * turns * whole)
 
     def usual(self) -> np.ndarray:
-        """Return the numbers of a common choice, shape (D,): slow ramps both ways, steps, a sweep."""
+        """Return a conventional motion as a vector of shape (D,): slow ramps both ways, steps, a sweep."""
         kinds = (
             (0.9, 1.0, 1.0, 0.0, 0.0, 0.0),
             (0.1, 1.0, 1.0, 0.0, 0.0, 0.0),
@@ -352,17 +353,17 @@ def excite(
 
     Args:
         joint: Name of the joint.
-        model: Its model, with the parameters of interest free.
+        model: Model with the parameters of interest free.
         values: Best known values of the free parameters, shape (P,).
-        limits: Limits of its motion.
-        settings: Settings of the recording: the load, and those that the model needs.
-        options: Length of the motion, and of the search for it.
+        limits: Limits of the motion.
+        settings: Settings of the recording: the load, and what the model needs.
+        options: Length of the motion and of the search for it.
         local: Estimate from the logs so far. Default: only the ranges are known.
-        progress: Called after each generation.
+        progress: Callback after each generation.
     """
     options = options or ExcitationOptions()
     if not model.parameters:
-        raise ParameterError(f"{model.name}: has no free parameter to determine by a motion; give a model with some")
+        raise ParameterError(f"{model.name}: has no free parameter that a motion could determine; free at least one")
     start = float(np.clip(0.0, limits.low, limits.high))
     segments = int(np.clip(round(options.seconds / 1.5), 3, 16))
     shapes = Trajectories(limits.low, limits.high, start, options.seconds, options.rate, segments)
@@ -372,7 +373,7 @@ def excite(
 
 
 class Experiment:
-    """Motions in simulation: their information on the parameters, and whether they are within the limits."""
+    """Simulated motions: their information on the parameters, and their distance from the limits."""
 
     def __init__(
         self, joint: str, model: Model, values: np.ndarray, limits: Limits, settings: Mapping[str, Any],
@@ -407,7 +408,7 @@ class Experiment:
         return KnownLoadPlant(logs)
 
     def motion(self, commands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return predicted positions [rad] and efforts [N·m] for commands of shape (R, T), each of that shape."""
+        """Return predicted positions [rad] and efforts [N·m] for commands, all of shape (R, T)."""
         plant = self._plant(commands)
         trials = plant.trials([self.model], [self.values[None]])
         positions = np.array([run[0, :, 0] for run in plant.residuals(trials)])
@@ -415,21 +416,21 @@ class Experiment:
         return positions + self.shapes.start, efforts
 
     def jacobians(self, commands: np.ndarray) -> np.ndarray:
-        """Return derivatives of the positions by shares of the ranges at V values of the parameters, (R, V, T, P).
+        """Return the derivatives of the positions by the shares, at V parameter sets, shape (R, V, T, P).
 
-        Clipped to what a change over the whole range could bring: at the border between sticking and moving, a
-        difference says nothing about the parameter.
+        Large derivatives are clipped: if one of two trials sticks and the other moves, their difference is not a
+        derivative.
         """
         plant = self._plant(commands)
         runs = plant.residuals(plant.trials([self.model], [self._candidates]))
         shape = (len(commands), len(self._widths), len(self.values), 2, commands.shape[1])
         found = np.array([run[..., 0] for run in runs]).reshape(shape)
-        slopes = (found[..., 0, :] - found[..., 1, :]) / self._widths[..., None]
-        largest = _LARGEST_SLOPE * (self.limits.high - self.limits.low)
-        return np.clip(slopes, -largest, largest).swapaxes(-1, -2)
+        derivatives = (found[..., 0, :] - found[..., 1, :]) / self._widths[..., None]
+        largest = _LARGEST_DERIVATIVE * (self.limits.high - self.limits.low)
+        return np.clip(derivatives, -largest, largest).swapaxes(-1, -2)
 
     def excess(self, positions: np.ndarray, efforts: np.ndarray) -> np.ndarray:
-        """Return by what share motions exceed the limits, shape (R,); at most 0 if they are within."""
+        """Return the relative excess of motions over the limits, shape (R,); at most 0 within the limits."""
         limits, span = self.limits, self.limits.high - self.limits.low
         beyond = [
             (positions.max(axis=1) - limits.high) / span + (1.0 - _MARGIN),
@@ -443,11 +444,11 @@ class Experiment:
         return np.where(np.isfinite(excess), excess, np.inf)
 
     def known_after(self, jacobians: np.ndarray) -> np.ndarray:
-        """Return the information with a motion, as inverse covariances, shape (..., P, P)."""
+        """Return the information after a motion as an inverse covariance, shape (..., P, P)."""
         return self.before + jacobians.swapaxes(-1, -2) @ jacobians / self.noise**2
 
     def within(self, commands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return motions scaled down to the limits, shape (R, T), and by what share they still exceed them, (R,)."""
+        """Return commands scaled down to the limits, shape (R, T), and their remaining `excess`, shape (R,)."""
         smaller = self.shapes.start + np.multiply.outer(_SMALLER, commands - self.shapes.start)
         excess = self.excess(*self.motion(smaller.reshape(-1, commands.shape[1]))).reshape(len(_SMALLER), -1)
         first = np.where((excess <= 0.0).any(axis=0), np.argmax(excess <= 0.0, axis=0), np.argmin(excess, axis=0))
@@ -455,7 +456,7 @@ class Experiment:
         return smaller[first, runs], excess[first, runs]
 
     def costs(self, commands: np.ndarray) -> np.ndarray:
-        """Return the mean log width of intervals, compared with before, shape (R,)."""
+        """Return the mean logarithm of the ratios of interval widths, after to before, shape (R,)."""
         jacobians = self.jacobians(commands)
         is_finite = np.isfinite(jacobians).all(axis=(1, 2, 3))
         known = self.known_after(np.where(is_finite[:, None, None, None], jacobians, 0.0))
@@ -464,7 +465,7 @@ class Experiment:
 
 
 def _search(experiment: Experiment, options: ExcitationOptions, progress: Progress | None) -> np.ndarray:
-    """Return the commands of the best motion: of random ones, of their recombinations, then by CMA-ES."""
+    """Return the commands of the best motion: random motions first, then recombinations, then CMA-ES."""
     shapes, rng = experiment.shapes, np.random.default_rng(options.seed)
     best, best_cost, best_command = shapes.usual(), math.inf, None
     search: Any = None
@@ -499,14 +500,13 @@ def _search(experiment: Experiment, options: ExcitationOptions, progress: Progre
             progress(generation + 1, math.exp(min(best_cost, 0.0)))
     if best_command is None:
         raise ParameterError(
-            "no motion was found that stays within the limits; the best one is beyond them by "
-            f"{100.0 * least:.0f} %: widen them"
+            f"found no motion within the limits; the best one exceeds them by {100.0 * least:.0f} %: widen the limits"
         )
     return best_command
 
 
 def _recombined(rng: np.random.Generator, parents: Sequence[np.ndarray], shapes: Trajectories) -> np.ndarray:
-    """Return segments of two motions, some mutated, one of them new: information of segments nearly adds up."""
+    """Recombine the segments of two motions, mutate some and replace one; their information is nearly additive."""
     one, other = (parents[i].reshape(shapes.segments, -1) for i in rng.integers(len(parents), size=2))
     child = np.where(rng.random((shapes.segments, 1)) < 0.25, other[rng.permutation(shapes.segments)], one)
     child = child + 0.1 * rng.standard_normal(child.shape) * (rng.random((shapes.segments, 1)) < 0.3)
@@ -541,7 +541,7 @@ def _described(experiment: Experiment, command: np.ndarray) -> Excitation:
 
 
 def limits_of(logs: Sequence[Log], joint: str) -> Limits:
-    """Return the largest motion of a joint in logs: its positions, commanded or measured, and its speed."""
+    """Return the range of a joint's positions in logs, commanded or measured, and its largest speed."""
     lows, highs, speeds = [], [], []
     for log in logs:
         own = log.joint(joint)
@@ -555,12 +555,12 @@ def limits_of(logs: Sequence[Log], joint: str) -> Limits:
 
 
 def facts_of(settings: Mapping[str, float], limits: Limits, joint: str = UNNAMED) -> JointFacts:
-    """Return the facts on a joint that was never recorded, from its load and its limits.
+    """Return the facts on a joint without logs, from its load and its limits.
 
     Args:
         settings: ``mass`` and ``length`` of a pendulum, or ``inertia``; ``vin`` [V] for a servo.
-        limits: Limits of its motion.
-        joint: Its name.
+        limits: Limits of the joint's motion.
+        joint: Name of the joint.
     """
     load = Load.of_settings(settings)
     span = limits.high - limits.low
@@ -576,9 +576,9 @@ def from_file(path: PathLike, facts: JointFacts, name: str | None = None) -> tup
     """Return a model with the values of an actuator file.
 
     Args:
-        path: An ``actuon.yaml``, of a fit or by hand.
-        facts: The joint, from which the model's ranges follow.
-        name: Name of the model. Default: as the section ``fit`` of the file says.
+        path: An ``actuon.yaml``, from a fit or written by hand.
+        facts: Facts on the joint, which determine the ranges of the parameters.
+        name: Name of the model. Default: the one in the section ``fit`` of the file.
 
     Returns:
         The model, and the values of its free parameters, shape (P,).
@@ -586,14 +586,14 @@ def from_file(path: PathLike, facts: JointFacts, name: str | None = None) -> tup
     (known,) = models_of(path, [facts.joint])
     name = name or Provenance.from_yaml(path).models.get(known.name)
     if name is None:
-        raise ParameterError(f"'{path}': does not say which model it is; name it with ", fix=Fix("name=", "--model"))
+        raise ParameterError(f"'{path}': does not name its model; pass it with ", fix=Fix("name=", "--model"))
     model = build_model(name, facts)
     values = []
     for parameter in model.parameters:
         value = value_at(known.actuator, parameter.path)
         below = value_at(known.actuator, parameter.added_to) if parameter.added_to else 0.0
         if value is None or below is None:
-            raise RobotFileError(f"'{path}': has no {parameter.path}, which the model {name} has")
+            raise RobotFileError(f"'{path}': has no {parameter.path}, which the model {name} needs")
         at = model.settings if known.scaled_by else {}
         factor = known.factors(at).get(parameter.path, 1.0) if at else 1.0
         values.append(np.clip((value - below) * factor, parameter.low, parameter.high))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`fit_logs`: from logs to a result in one call; `fit_models`: from models and a plant."""
+"""`fit_logs` fits logs in one call; `fit_models` fits given models to a plant."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .verdict import judge
 from .workers import Progress, ProgressFactory, Workers
 
 _STEP_MATTERS = 1.2
-"""Factor by which the error may differ at half the time step."""
+"""Largest ratio between the errors at the time step and at half of it."""
 _AT_BOUND = 1e-3
-"""Distance from the end of a range, as a share of it, below which a value is at that end."""
+"""Distance from the end of a range, as a share of the range, below which a value is at that end."""
 
 
 def fit_logs(
@@ -45,17 +45,18 @@ def fit_logs(
     """Fit an actuator to logs.
 
     Args:
-        logs: The runs, by `read_logs`. Not needed with a ``plant``, which has them.
-        model: Name of a preset, or a model. Default: the one with load-dependent friction that suits the logs.
-        select: Compare several models, the usual ones or these, by their errors on held-out runs, and take the best.
-        plant: What the actuators move. Default: a joint with the load that the logs state.
-        load: ``mass`` and ``length`` of a pendulum, or ``inertia``, in place of what the logs state.
-        fix: Values of parameters that are fixed, by path.
-        free: Ranges of parameters that are fitted, by path; None takes one from the declaration and its present value.
-        options: How long and how wide to search, and the seed.
-        progress: Called with the progress of each search.
-        resume: File to go on from, and to keep what is found in.
-        workers: What runs the searches, such as `workers.RayWorkers`. Default: this process.
+        logs: Runs from `read_logs`. Omit them if a ``plant`` is given, which has runs.
+        model: Name of a preset such as ``"m4"``, with further terms as in ``"m4+limit"``, or a `Model`. Default: the
+            preset with load-dependent friction that suits the logs.
+        select: Compare models by cross-validation and fit the best one: True for the usual models, or a list.
+        plant: Mechanism that the actuators drive. Default: one joint with the load that the logs state.
+        load: ``mass`` [kg] and ``length`` [m] of a pendulum, or ``inertia`` [kg·m²]. Overrides the logs' settings.
+        fix: Known values by path of the parameter, such as ``{"controller.kp": 2.0}``.
+        free: Ranges of further free parameters by path. None derives the range from the present value.
+        options: Effort and seed of the search.
+        progress: Called with the title of each search; returns its callback.
+        resume: Checkpoint file: if it exists, the search resumes from it; progress is saved to it.
+        workers: Runner of the searches, such as `workers.RayWorkers`. Default: this process.
 
     Examples:
         >>> time = np.arange(0.0, 1.0, 0.01)
@@ -90,7 +91,7 @@ def candidates_of(
     fix: Mapping[str, float] | None = None,
     free: Mapping[str, tuple[float, float] | None] | None = None,
 ) -> list[list[Model]]:
-    """Return the models to fit or to compare, as `fit_logs` takes them: one for each joint, simple ones first."""
+    """Return the models to fit or to compare, simple ones first, each as a list by joint. See `fit_logs`."""
     facts = [JointFacts(s, plant.runs, joint) for s, joint in zip(plant.scales(), plant.joints, strict=True)]
     selected = usual_models(facts)
     usual = plant.usual_model or selected[-1]
@@ -104,7 +105,7 @@ def candidates_of(
 
 
 def _step_checked(plant: Plant, result: FitResult) -> FitResult:
-    """Return the result, with a warning if its error differs at half the time step."""
+    """Return the result, with a warning if the error changes at half the time step."""
     if plant.loads is None:
         return result
     half = plant.replace(dt=0.5 * plant.dt)
@@ -112,8 +113,8 @@ def _step_checked(plant: Plant, result: FitResult) -> FitResult:
     if max(error, result.error) <= _STEP_MATTERS * min(error, result.error) + 1e-3:
         return result
     said = (
-        f"the error is {1e3 * error:.1f} mrad instead of {1e3 * result.error:.1f} at half the time step of "
-        f"{plant.dt:g} s: fit with a shorter one (dt)"
+        f"at half the time step of {plant.dt:g} s, the error is {1e3 * error:.1f} mrad instead of "
+        f"{1e3 * result.error:.1f}: fit with a shorter time step (dt)"
     )
     return dataclasses.replace(result, cautions=(*result.cautions, said))
 
@@ -131,13 +132,13 @@ def fit_models(
     """Fit one model for each joint to the runs of a plant.
 
     Args:
-        plant: What the actuators move.
+        plant: Mechanism that the actuators drive, with the runs.
         models: One for each joint.
-        options: How long and how wide to search.
-        progress: Called after each generation.
-        resume: File to go on from, and to keep what is found in.
-        refine_steps: Most steps of least squares.
-        workers: What runs the searches, one from each start. Default: this process.
+        options: Effort and seed of the search.
+        progress: Callback after each generation.
+        resume: Checkpoint file to resume from and to save progress to.
+        refine_steps: Maximum number of least-squares steps.
+        workers: Runner of the searches, one task for each start. Default: this process.
     """
     begin = time.monotonic()
     options = options or SearchOptions()
@@ -167,7 +168,7 @@ def fit_models(
 
 
 def findings_of(plant: Plant) -> Iterator[Finding]:
-    """Return findings in the logs of a plant, and changes of its robot, each once."""
+    """Yield the findings in the logs of a plant and the changes to its robot, each once."""
     logged = (finding.of_log(run.path) for run in plant.runs for finding in run.findings)
     yield from dict.fromkeys([*plant.findings, *logged])
 
@@ -183,7 +184,7 @@ def _fitted_joint(name: str, model: Model, estimate: Estimate) -> FittedJoint:
 
 
 def _at_bound(parameter: Parameter, value: float) -> str:
-    """Return the end of its range that a value is at: ``"low"``, ``"high"``, ``"none"`` if too low to matter, or ""."""
+    """Return ``"low"`` or ``"high"`` at that end of the range, ``"none"`` if too low to matter, else ""."""
     share = float(parameter.to_unit(np.array(value)))
     if share > 1.0 - _AT_BOUND:
         return "high"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of fits as a `Fleet`."""
+"""Conversion of fit results to a `Fleet`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def fleet_of(results: Mapping[str, FitResult], files: Sequence[str]) -> Fleet:
     """Return the results of several fits as a fleet.
 
     Args:
-        results: By the name of the robot; all with the same joints, and the same model at each.
-        files: The ``actuon.yaml`` of each.
+        results: Results by name of the robot, all with the same joints and models.
+        files: The ``actuon.yaml`` of each robot.
     """
     if len(results) < FEWEST:
         raise ParameterError(f"a fleet: got {len(results)} robots; must be at least {FEWEST}")
     names = [tuple(joint.name for joint in result.joints) for result in results.values()]
     if len(set(names)) > 1:
-        raise ParameterError(f"a fleet: got robots with the joints {names[0]} and others; must have the same")
+        raise ParameterError(f"a fleet: got robots with the joints {names[0]} and others; all must have the same joints")
     return Fleet(tuple(results), tuple(files), tuple(joint_of(name, list(results.values())) for name in names[0]))
 
 
 def joint_of(name: str, results: Sequence[FitResult]) -> FleetJoint:
-    """Return the results of fits for one joint."""
+    """Return one joint of a fleet from the results of several fits."""
     own = [next(joint for joint in result.joints if joint.name == name) for result in results]
     first = own[0].model
     searched: dict[str, list[tuple[Parameter, float]]] = {}
@@ -66,7 +66,7 @@ def joint_of(name: str, results: Sequence[FitResult]) -> FleetJoint:
 
 
 def _values(joint: FittedJoint, parameters: Sequence[FleetParameter], first: Model) -> np.ndarray:
-    """Return fitted and known values of a robot, at the settings of the first robot."""
+    """Return the fitted and known values of a robot, at the settings of the first robot."""
     found = dict(zip(joint.model.paths, joint.values, strict=True))
     factors = _factors(joint, first)
     values = []
@@ -78,12 +78,12 @@ def _values(joint: FittedJoint, parameters: Sequence[FleetParameter], first: Mod
 
 
 def _factors(joint: FittedJoint, first: Model) -> dict[str, float]:
-    """Return factors of numbers that grow with a setting, from a robot's settings to those of the first, by path."""
+    """Return the factors that convert values from a robot's settings to those of the first robot, by path."""
     return joint.model.factors(first.settings) if joint.model.scaled_by else {}
 
 
 def _covariance(joint: FittedJoint, parameters: Sequence[FleetParameter]) -> np.ndarray:
-    """Return the covariance of a robot's values on their scales; 0 for known values."""
+    """Return the covariance of a robot's values on their scales, with 0 for known values."""
     widths = np.array([p.width for p in joint.model.parameters])
     found = joint.covariance * np.outer(widths, widths)
     at = [joint.model.paths.index(p.path) if p.path in joint.model.paths else -1 for p in parameters]

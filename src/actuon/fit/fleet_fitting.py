@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fits of the same model to every robot of a fleet, one job for each."""
+"""Fits of one model to every robot of a fleet."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .workers import LocalWorkers, Progress, ProgressFactory, Workers
 
 @dataclass(frozen=True)
 class RobotJob:
-    """Fit of one robot, with its inputs.
+    """Inputs of the fit of one robot.
 
     Args:
-        plant: What the actuators move, with the robot's runs.
-        options: What `fit_logs` takes beside it.
+        plant: Mechanism of the robot, with its runs.
+        options: Further arguments of `fit_logs`.
     """
 
     plant: Plant
@@ -35,7 +35,7 @@ class RobotJob:
 
 
 def run_robot(job: RobotJob, progress: Progress | None = None) -> FitResult:
-    """Fit one robot, as the job says."""
+    """Fit one robot."""
     return fit_logs(plant=job.plant, progress=lambda title: progress, **job.options)
 
 
@@ -46,7 +46,7 @@ class FleetResult:
     robots: dict[str, FitResult]
     """Results by the name of the robot."""
     compared: tuple[Compared, ...] = ()
-    """Models that were compared on the runs of all robots, if one was selected."""
+    """Models compared on the runs of all robots, if one was selected."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -87,12 +87,13 @@ def fit_fleet(
     """Fit one model to each robot.
 
     Args:
-        plants: What the actuators move, with the runs of a robot, by the robot's name.
+        plants: Plant of each robot, with its runs, by name of the robot.
         model: Name of a preset. Default: the one with load-dependent friction that suits the logs.
-        select: Compare several models, the usual ones or these, on held-out runs of all robots, and take the best.
-        progress: Called with how far it is.
-        workers: What runs the fits, one task for each robot. Default: this process.
-        options: What else `fit_logs` takes: ``fix``, ``free``, ``options``.
+        select: Compare models on held-out runs of all robots and fit the best one: True for the usual models, or a
+            list.
+        progress: Called with the title of each fit; returns its callback.
+        workers: Runner of the fits, one task for each robot. Default: this process.
+        options: Further arguments of `fit_logs`: ``fix``, ``free``, ``options``.
     """
     if len(plants) < FEWEST:
         raise ParameterError(f"a fleet: got {len(plants)} robots; must be at least {FEWEST}")
@@ -101,7 +102,7 @@ def fit_fleet(
         if plant.joints != first.joints:
             raise LogError(
                 f"{name}: has the joints {', '.join(plant.joints)}, but {first_name} has {', '.join(first.joints)}; "
-                "the robots of a fleet must have the same"
+                "all robots of a fleet must have the same joints"
             )
     given = {"model": model, "select": select, **options}
     found = _run({name: RobotJob(plant, given) for name, plant in plants.items()}, progress, workers)
@@ -130,7 +131,7 @@ def _run(
 
 
 def _pooled(robots: Sequence[Sequence[Compared]]) -> list[Compared]:
-    """Return models that were compared on each robot, as if on one robot with the runs of all."""
+    """Pool models that were compared robot by robot over the runs of all robots."""
     pooled = []
     for own in zip(*robots, strict=False):
         by_run = np.concatenate([one.by_run for one in own])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short names of logs that tell them apart, for files and tables."""
+"""Short, distinct names of logs for files and tables."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import PurePath
 
 
 def log_names(paths: Iterable[str]) -> dict[str, str]:
-    """Return a name for each log: its file, with as many of its folders as tell it from the others.
+    """Return a short name for each path: the file, with as many parent folders as make it unique.
 
     Args:
-        paths: Of the logs, in any number each.
+        paths: Paths of logs; repeated paths count once.
     """
     parts = {path: PurePath(path).parts for path in paths}
     names = numbered([_shortest(own, set(parts.values())) for own in parts.values()])
@@ -20,7 +20,7 @@ def log_names(paths: Iterable[str]) -> dict[str, str]:
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Return the names, with a number behind each that was there before: ``run.csv``, ``run.csv (2)``."""
+    """Return the names with a number after each repeated one: ``run.csv``, ``run.csv (2)``."""
     seen: Counter[str] = Counter()
     found = []
     for name in names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public names of `actuon.logs`, under the name that they had inside `actuon.fit`."""
+"""Public names of `actuon.logs` under their former path."""
 
 from ..logs import (
     ColumnMapping as ColumnMapping,

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`RayWorkers` under its earlier name; see `workers`."""
+"""`RayWorkers` under its former path; see `workers`."""
 
 from .workers import RayWorkers as RayWorkers
