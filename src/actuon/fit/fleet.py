@@ -27,7 +27,7 @@ def fleet_of(results: Mapping[str, FitResult], files: Sequence[str]) -> Fleet:
         raise ParameterError(f"a fleet: got {len(results)} robots; must be at least {FEWEST}")
     names = [tuple(joint.name for joint in result.joints) for result in results.values()]
     if len(set(names)) > 1:
-        raise ParameterError(f"a fleet: got robots with the joints {names[0]} and others; all must have the same joints")
+        raise ParameterError(f"a fleet: got robots with the joints {names[0]} and others; all must have the same ones")
     return Fleet(tuple(results), tuple(files), tuple(joint_of(name, list(results.values())) for name in names[0]))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Model`: a chain, and which of its numbers a fit may change; `Parameter`: one of these, by its path.
+"""`Model`: a motor model with free parameters; `Parameter`: one of them, by its path.
 
-A path leads into the chain, as ``friction.viscous``, or beside it: to the link that the joint moves, as ``link.mass``,
-or to the log, as ``log.zero``.
+A path names a number of a stage, such as ``friction.viscous``, of the link that the joint moves, such as ``link.mass``,
+or of the log, ``log.zero``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from ..logs import Log
 
 OUTSIDE = -1
-"""Place of a parameter that is of no stage."""
+"""Stage of a parameter that belongs to the link or the log."""
 LINK = "link"
 ZERO = "log.zero"
-"""Path of what an encoder shows more than the position, in a log."""
+"""Path of the encoder offset of a log."""
 
 
 class LinkConfig(Config):
-    """The body that a joint moves, in its own frame. What is left out is as in the robot's file."""
+    """Link that a joint moves, in the frame of the link. Omitted values keep those of the robot's file."""
 
     mass: float | None = param("kg", "Mass of the link.", default=None, optional=True, above=0.0)
     com_x: float | None = param("m", "Centre of mass of the link.", default=None, optional=True)
@@ -51,22 +51,22 @@ class LinkConfig(Config):
 
 
 class LogConfig(Config):
-    """How a log was recorded."""
+    """Conditions of a recording."""
 
     zero: float = param("rad", "Reading of the encoder at position 0, in this log.", default=0.0)
 
 
 _BESIDE: dict[str, type[Config]] = {LINK: LinkConfig, "log": LogConfig}
-"""Configs outside of the chain, by the first part of a path."""
+"""Configs of the link and the log, by the first part of a path."""
 
 
 def is_of_link(path: str) -> bool:
-    """Return whether a path leads to the link that the joint moves."""
+    """Return whether a path names a number of the link that the joint moves."""
     return path.partition(".")[0] == LINK
 
 
 def is_outside(path: str) -> bool:
-    """Return whether a path leads beside the chain."""
+    """Return whether a path names a number of the link or the log, and not of a stage."""
     return path.partition(".")[0] in _BESIDE
 
 
@@ -75,15 +75,20 @@ class Parameter:
     """A free parameter of a fit.
 
     Args:
-        path: Path of the number: ``friction.viscous``.
+        path: Path of the parameter, such as ``friction.viscous``.
         low: Smallest value.
         high: Largest value.
         start: Start value. Default: the middle of the range on its scale.
-        scale: ``"linear"``, or ``"log"`` for numbers > 0 of which the order of magnitude is looked for.
-        also: Paths of others that get the same value.
-        added_to: Path of a parameter that this one is added to, so that the sum is never less than that.
-        per: ``"joint"`` for one number in all runs, ``"log"`` for one in each log, ``"unit"`` for one in each robot of
-            a fleet, by `Log.unit`. A search finds one number for all; least squares then find one for each.
+        scale: ``"linear"``, or ``"log"`` for positive numbers of unknown order of magnitude.
+        also: Paths of further parameters that get the same value.
+        added_to: Path of a parameter to which the value is added: static friction is dynamic friction plus a value.
+        per: ``"joint"`` for one value in all runs, ``"log"`` for one in each log, ``"unit"`` for one in each robot of
+            a fleet, by `Log.unit`. The search estimates a common value; least squares then estimate one for each.
+
+    Examples:
+        >>> kp = actuon.fit.Parameter("controller.kp", 0.1, 10.0, scale="log")
+        >>> kp.start
+        1.0
     """
 
     path: str
@@ -111,18 +116,18 @@ class Parameter:
             raise ParameterError(f"{self.path}: start: got {self.start}; must be from {self.low:g} to {self.high:g}")
 
     def to_unit(self, value: np.ndarray) -> np.ndarray:
-        """Return values as shares of the range, 0 to 1."""
+        """Convert values to shares of the range, 0 to 1."""
         if self.scale == LOG:
             return np.log(np.asarray(value) / self.low) / math.log(self.high / self.low)
         return (np.asarray(value) - self.low) / (self.high - self.low)
 
     @property
     def width(self) -> float:
-        """Width of the range on its scale: ln(high / low), or high less low."""
+        """Width of the range on its scale: ln(high / low), or high − low."""
         return math.log(self.high / self.low) if self.scale == LOG else self.high - self.low
 
     def from_unit(self, share: np.ndarray) -> np.ndarray:
-        """Return shares of the range, 0 to 1, as values."""
+        """Convert shares of the range, 0 to 1, to values."""
         share = np.clip(share, 0.0, 1.0)
         if self.scale == LOG:
             return self.low * np.exp(share * math.log(self.high / self.low))
@@ -130,10 +135,10 @@ class Parameter:
 
 
 def place_of(actuator: ActuatorConfig, path: str) -> Place:
-    """Find what a path means: in the chain, or beside it.
+    """Return the place of the parameter at a path.
 
     Raises:
-        ParameterError: There is no such stage or parameter; lists those that there are.
+        ParameterError: The stage or parameter does not exist; lists those that do.
     """
     stage_name, _, name = path.partition(".")
     if stage_name not in _BESIDE:
@@ -145,14 +150,14 @@ def place_of(actuator: ActuatorConfig, path: str) -> Place:
 
 
 def value_at(actuator: ActuatorConfig, path: str) -> float | None:
-    """Return the number at a path; None where it is left out."""
+    """Return the value at a path; None if it is unset."""
     place = place_of(actuator, path)
     value: float | None = None if place.stage == OUTSIDE else getattr(actuator.stages[place.stage], place.name)
     return value
 
 
 def with_values(actuator: ActuatorConfig, values: dict[str, float]) -> ActuatorConfig:
-    """Return the chain with other numbers at some paths, checked together. Those beside it are left out."""
+    """Return the chain with other values, validated together. Ignores paths of the link and the log."""
     by_stage: dict[int, dict[str, float]] = {}
     for path, value in values.items():
         place = place_of(actuator, path)
@@ -166,30 +171,29 @@ def with_values(actuator: ActuatorConfig, values: dict[str, float]) -> ActuatorC
 
 
 def to_unit(parameters: Sequence[Parameter], values: np.ndarray) -> np.ndarray:
-    """Return values, shape (..., P), as shares of their ranges."""
+    """Convert values, shape (..., P), to shares of their ranges."""
     columns = [p.to_unit(values[..., i]) for i, p in enumerate(parameters)]
     return np.stack(columns, axis=-1) if columns else np.zeros(values.shape)
 
 
 def from_unit(parameters: Sequence[Parameter], shares: np.ndarray) -> np.ndarray:
-    """Return shares of ranges, shape (..., P), as values."""
+    """Convert shares of ranges, shape (..., P), to values."""
     columns = [p.from_unit(shares[..., i]) for i, p in enumerate(parameters)]
     return np.stack(columns, axis=-1) if columns else np.zeros(shares.shape)
 
 
 @dataclass(frozen=True)
 class Model:
-    """A chain with free parameters.
+    """A motor model with free parameters.
 
     Args:
         name: Name of the model.
-        actuator: The chain; numbers that are not free stay as they are.
+        actuator: Motor model, with the values of all parameters that are not free.
         parameters: Free parameters.
-        scaled_by: Paths of numbers that grow with a setting of the log, such as the gain of a servo's firmware, and the
-            name of the setting. Free or not, they are those at the model's own ``settings``; in a log with twice the
-            setting they are twice as large.
-        settings: The settings for which the numbers of the chain are, as far as ``scaled_by`` asks for them.
-        links: Numbers of the link that the joint moves which are known, by path, such as ``link.mass``.
+        scaled_by: Name of a setting of the logs by path of a parameter proportional to it, free or fixed. Example: a
+            servo's ``controller.kp``, proportional to the setting ``kp`` of its firmware.
+        settings: Values of those settings at which the values of the model hold.
+        links: Known values of the link that the joint moves, by path, such as ``link.mass``.
 
     Examples:
         >>> pd, limit = actuon.PDControlConfig(2.0, 0.05), actuon.MaxEffortClampingConfig(1.0)
@@ -225,22 +229,22 @@ class Model:
 
     @property
     def start(self) -> np.ndarray:
-        """Start values, shape (P,)."""
+        """Start values of the free parameters, shape (P,)."""
         return np.array([parameter.start for parameter in self.parameters], dtype=float)
 
     def factors(self, settings: Mapping[str, Any]) -> dict[str, float]:
-        """Return the factors of numbers in a log with these settings, by path."""
+        """Return the factors by ``scaled_by`` for a log with these settings, by path."""
         return {
             path: setting_of(settings, name, path) / setting_of(self.settings, name, path)
             for path, name in self.scaled_by.items()
         }
 
     def values(self, candidates: np.ndarray, runs: Sequence[Log]) -> dict[str, np.ndarray]:
-        """Return the numbers of candidates in each run, by path, shape (C, R): ties, sums and settings resolved.
+        """Return all values of candidates in each run by path, shape (C, R), with ties, sums and settings resolved.
 
         Args:
             candidates: Values of the free parameters, shape (C, P), or one set for each run, shape (C, R, P).
-            runs: With the settings by which some numbers grow.
+            runs: Runs, with the settings of ``scaled_by``.
         """
         candidates = np.asarray(candidates, float)
         shape = (len(candidates), len(runs))
@@ -252,9 +256,9 @@ class Model:
         return values
 
     def _by_path(self, candidates: np.ndarray) -> dict[str, np.ndarray]:
-        """Return what candidates put into the chain, at the model's own settings: shape (..., P) to (...) by path.
+        """Convert candidates of shape (..., P) to values of shape (...) by path, at the settings of the model.
 
-        Those that grow with a setting are there too, free or not.
+        Includes the values in ``scaled_by``, free or fixed, and in ``links``.
         """
         own = {p.path: candidates[..., i] for i, p in enumerate(self.parameters)}
         shape = candidates.shape[:-1]
@@ -270,15 +274,15 @@ class Model:
 
     @property
     def written_paths(self) -> list[str]:
-        """Paths of all numbers that `values` gives."""
+        """Paths of all values that `values` returns."""
         return list(self._by_path(self.start))
 
     def config(self, candidate: np.ndarray, settings: Mapping[str, Any] | None = None) -> ActuatorConfig:
-        """Return the chain with the values of one candidate.
+        """Return the motor model with the values of one candidate.
 
         Args:
             candidate: Values of the free parameters, shape (P,).
-            settings: Of a log, by which some numbers are multiplied. Default: the model's own.
+            settings: Settings of a log, for ``scaled_by``. Default: those of the model.
         """
         values = {path: float(value) for path, value in self._by_path(np.asarray(candidate, float)).items()}
         for path, factor in ({} if settings is None else self.factors(settings)).items():
@@ -286,7 +290,7 @@ class Model:
         return with_values(self.actuator, values)
 
     def fixed(self, path: str, value: float) -> Model:
-        """Return the model with a parameter that is not free any more."""
+        """Return the model with one parameter fixed at a value."""
         place = place_of(self.actuator, path)
         place.declared.check(path, value)
         match = [p for p in self.parameters if p.path == path]
@@ -297,18 +301,18 @@ class Model:
         return dataclasses.replace(self, actuator=actuator, parameters=others, links=links)
 
     def links_at(self, candidate: np.ndarray) -> dict[str, float]:
-        """Return the numbers of the link with the values of one candidate, by path."""
+        """Return the values of the link for one candidate, by path."""
         values = self._by_path(np.asarray(candidate, float))
         return {path: float(value) for path, value in values.items() if is_of_link(path)}
 
     def freed(self, parameter: Parameter) -> Model:
-        """Return the model with one more free parameter, or another range for one."""
+        """Return the model with one more free parameter, or with another range of one."""
         others = tuple(p for p in self.parameters if p.path != parameter.path)
         return dataclasses.replace(self, parameters=(*others, parameter))
 
 
 def setting_of(settings: Mapping[str, Any], name: str, path: str) -> float:
-    """Return a number among the settings of a log."""
+    """Return a numeric setting of a log."""
     value = settings.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ParameterError(f"{path}: needs the setting '{name}' of the log; {listed(name, settings, 'settings')}")
@@ -316,7 +320,7 @@ def setting_of(settings: Mapping[str, Any], name: str, path: str) -> float:
 
 
 def changed(model: Model, fix: Mapping[str, float], free: Mapping[str, tuple[float, float] | None]) -> Model:
-    """Return a model with some parameters fixed, and others free."""
+    """Return a model with some parameters fixed and others free. See `fit_logs`."""
     for path, value in fix.items():
         model = model.fixed(path, value)
     for path, ends in free.items():
@@ -332,7 +336,7 @@ def _freed(model: Model, path: str, ends: tuple[float, float] | None) -> Paramet
     if ends is None:
         if not value:
             fix = Fix(f"free={{'{path}': (low, high)}}", f"--free {path}=LOW:HIGH")
-            raise ParameterError(f"{path}: has no value to begin from; give a range, ", fix=fix)
+            raise ParameterError(f"{path}: has no value to start from; give a range, ", fix=fix)
         ends = (0.01 * value, 100.0 * value) if value > 0.0 else (100.0 * value, -100.0 * value)
         least = declared.minimum if declared.minimum is not None else declared.above
         low = ends[0] if least is None else max(ends[0], least)

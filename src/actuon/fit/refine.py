@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Least squares from the end of a search, confidence intervals, and parameters that the logs do not determine.
+"""Least squares after a search, confidence intervals, and parameters that the logs do not determine.
 
-Numbers are seen on their own scale, as shares of their ranges. The Jacobian is made of central differences, all of
-which are one batch. Residuals of a simulation are autocorrelated, so that samples count for less than as many
-independent ones: by the integrated autocorrelation time of the residuals, which is 1 for white noise. What is minimised
-in the end is the absolute error, and intervals are those of such values.
+Unknowns are shares of the parameters' ranges. The Jacobian is computed by central differences in one batch. Residuals
+are autocorrelated, so their number is divided by the integrated autocorrelation time, which is 1 for white noise. The
+final estimate minimises the absolute error, and the intervals are those of least absolute errors.
 
-A number that is one for each log, or for each unit of a fleet, is several unknowns (`Unknowns`). So the zeros of
-encoders that were set anew for each log are found with the parameters; and those of logs that a model was not fitted to
-from one half of their windows for the other half, so that no window is judged with what was found from it.
+A parameter with one value for each log, or for each unit of a fleet, is several unknowns (`Unknowns`). Encoder offsets
+of the logs are therefore estimated together with the other parameters. For logs that a model was not fitted to, the
+offset in one half of the windows is estimated from the other half, so no window is judged by its own offset.
 """
 
 from __future__ import annotations
@@ -27,28 +26,27 @@ from .plants.plant import Plant, Trials
 from .workers import LocalWorkers, Progress, ProgressFactory, Workers
 
 Varying = Mapping[str, Mapping[str, Mapping[str, float]]]
-"""Numbers that are not the same in all runs: by the name of the log or unit, joint and path."""
+"""Values of parameters that differ between runs, by name of the log or unit, joint and path."""
 
 STEP = 2e-3
-"""Share of a range by which a number is changed for a difference: joints that stick make errors uneven on a finer
-scale."""
+"""Step of the finite differences, as a share of a range. Joints that stick make the error uneven on a finer scale."""
 CONFIDENCE = 0.95
-"""Probability of the intervals."""
+"""Confidence level of the intervals."""
 MAX_SPREAD = 0.35
-"""Spread along a direction, in powers of e for a logarithmic scale or as a share of the range for a linear one, from
-which on it counts as not determined."""
+"""Largest spread along a direction that counts as determined, in powers of e on a logarithmic scale, as a share of the
+range on a linear one."""
 _DIVERGED = 1e3
-"""Residual [rad] of a simulation that diverged."""
+"""Residual [rad] in place of those of a diverged simulation."""
 _AS_GOOD = 1.01
-"""Largest factor between two mean absolute errors that count as equal."""
+"""Largest ratio of two mean absolute errors that count as equal."""
 _LEAST_ABSOLUTE = math.sqrt(0.5 * math.pi)
-"""Standard error of least absolute errors compared with that of least squares, in normal noise."""
+"""Ratio of standard errors under normal noise, least absolute errors to least squares."""
 _TOGETHER = 5
-"""Factor on the steps of least squares for all joints together."""
+"""Factor on the number of least-squares steps if all joints are estimated together."""
 _ZERO_STEPS = 12
-"""Most steps of least squares for numbers of single logs."""
+"""Maximum number of least-squares steps for parameters with one value for each log."""
 _TAKES_PART = 0.3
-"""Share in a direction of length 1 from which on a parameter takes part in it."""
+"""Smallest component of a unit direction that counts as part of it."""
 
 _ADVICE = {
     frozenset({"controller.torque_constant", "controller.resistance"}): "record the current, or fix one",
@@ -65,22 +63,22 @@ class _Column:
 
     joint: int
     index: int
-    """Which parameter of the joint's model."""
+    """Index among the parameters of the joint's model."""
     part: int
-    """Which log or unit, or -1 for all."""
+    """Index of the log or unit; -1 for all."""
     runs: np.ndarray
-    """Runs in which it counts, as booleans of shape (R,)."""
+    """Runs to which it applies, bool of shape (R,)."""
     parameter: Parameter
 
 
 class Unknowns:
-    """The vector of unknowns, each as a share of its range.
+    """Vector of the unknowns, as shares of their ranges.
 
     Args:
-        plant: With the runs.
+        plant: Plant with the runs.
         models: One for each joint.
-        values: Of each joint, shape (P,), or one set for each run, shape (R, P). Those that are not free stay.
-        is_free: Return by joint and parameter whether it is unknown. Default: all.
+        values: Values for each joint, shape (P,), or one set for each run, shape (R, P).
+        is_free: Predicate of joint and parameter that selects the unknowns. Default: all.
     """
 
     def __init__(
@@ -114,7 +112,7 @@ class Unknowns:
 
     @property
     def start(self) -> np.ndarray:
-        """Shares of the given values, shape (N,)."""
+        """Start values as shares, shape (N,)."""
         shares = [c.parameter.to_unit(self._values[c.joint][np.argmax(c.runs), c.index]) for c in self.columns]
         return np.clip(np.array(shares, float), 0.0, 1.0)
 
@@ -130,7 +128,7 @@ class Unknowns:
         return self._plant.trials(self.models, self.values(shares))
 
     def together(self) -> list[list[int]]:
-        """Return columns that one difference can move at once: no run feels two of them."""
+        """Return groups of unknowns that one finite difference can change at once, as no run depends on two of them."""
         groups: dict[tuple[int, int], list[int]] = {}
         for i, column in enumerate(self.columns):
             groups.setdefault((column.joint, column.index), []).append(i)
@@ -138,10 +136,10 @@ class Unknowns:
 
 
 class Problem:
-    """Residuals of a plant over unknowns.
+    """Residuals of a plant as a function of the unknowns.
 
     Args:
-        plant: What the actuators move.
+        plant: Mechanism that the actuators drive, with the runs.
         unknowns: The unknowns.
         joints: Joints whose residuals count. Default: all.
     """
@@ -154,11 +152,11 @@ class Problem:
         self._last: tuple[bytes, np.ndarray, np.ndarray] | None = None
 
     def residuals(self, shares: np.ndarray) -> np.ndarray:
-        """Return simulated less measured positions [rad], shape (samples,)."""
+        """Return simulated − measured positions [rad], shape (samples,)."""
         return self._at(shares)[0]
 
     def jacobian(self, shares: np.ndarray) -> np.ndarray:
-        """Return the derivative of the residuals by the shares, shape (samples, N)."""
+        """Return the derivatives of the residuals by the shares, shape (samples, N)."""
         return self._at(shares)[1]
 
     def _at(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -191,14 +189,13 @@ class Problem:
         return [np.where(np.isfinite(run), run, _DIVERGED)[..., self._joints].swapaxes(1, 2) for run in runs]
 
     def descend(self, steps: int) -> np.ndarray:
-        """Return shares with less error than those that the unknowns start with, or these.
+        """Return shares with a smaller error than the start values, or the start values.
 
-        Least squares, robust against outliers. What they find is taken where the mean absolute error becomes less too,
-        or stays as good as the same: the least absolute error of positions in counts of an encoder depends on how
-        single samples were rounded.
+        Runs least squares with a loss that is robust against outliers. Keeps the result unless it increases the mean
+        absolute error by more than 1 %: that error depends on how the encoder rounds single samples.
 
         Args:
-            steps: Most steps.
+            steps: Maximum number of steps.
         """
         begin = self.unknowns.start
         if not begin.size or not steps:
@@ -222,17 +219,17 @@ class Estimate:
     """Values of one joint with their confidence intervals."""
 
     values: np.ndarray
-    """Of the free parameters, shape (P,); of one that is several, for each log or unit, their mean on its scale."""
+    """Values of the free parameters, shape (P,). Mean on the parameter's scale if it has one value per log or unit."""
     low: np.ndarray
     """Lower ends of the confidence intervals, shape (P,)."""
     high: np.ndarray
-    """Upper ends, shape (P,)."""
+    """Upper ends of the confidence intervals, shape (P,)."""
     jacobian: np.ndarray
-    """Of the residuals [rad] by the shares of the ranges, shape (samples, P)."""
+    """Derivatives of the residuals [rad] by the shares, shape (samples, P)."""
     noise: float
-    """Standard deviation of the residuals [rad], as if they were independent and their squares had been minimised."""
+    """Effective standard deviation of the residuals [rad], corrected for autocorrelation and least absolute errors."""
     covariance: np.ndarray
-    """Of the values, as shares of the ranges, shape (P, P)."""
+    """Covariance of the values as shares of their ranges, shape (P, P)."""
 
 
 @dataclass(frozen=True)
@@ -240,11 +237,11 @@ class Refined:
     """Result of least squares."""
 
     models: tuple[Model, ...]
-    """One for each joint, with the plant's own parameters of single logs."""
+    """Model of each joint, with the parameters that the plant adds for each log."""
     estimates: tuple[Estimate, ...]
-    """Of each joint."""
+    """Estimate of each joint."""
     values: tuple[np.ndarray, ...]
-    """Of each joint in each run, shape (R, P) with the P of `models`."""
+    """Values for each joint in each run, shape (R, P) with the P of `models`."""
 
     def errors(self, plant: Plant) -> np.ndarray:
         """Return mean absolute errors of the position [rad or m], shape (R, J)."""
@@ -254,14 +251,14 @@ class Refined:
 def refine(
     plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray], joint: int = 0, *, steps: int = 6
 ) -> Estimate:
-    """Improve the values of one joint by least squares, and find their confidence intervals.
+    """Improve the values of one joint by least squares, and compute their confidence intervals.
 
     Args:
-        plant: What the actuators move.
+        plant: Mechanism that the actuators drive, with the runs.
         models: One for each joint.
         values: Start values for each joint, shape (P,).
-        joint: Which one to improve; the others stay.
-        steps: Most steps.
+        joint: Index of the joint to improve; the others stay fixed.
+        steps: Maximum number of steps.
     """
     unknowns = Unknowns(plant, models, values, lambda own, parameter: own == joint)
     problem = Problem(plant, unknowns, [joint])
@@ -270,7 +267,7 @@ def refine(
 
 @dataclass(frozen=True)
 class RefineTask:
-    """Least squares of one joint on its own, with all that they need."""
+    """Inputs of the least squares of one joint."""
 
     plant: Plant
     model: Model
@@ -279,7 +276,7 @@ class RefineTask:
 
 
 def run_refine(task: RefineTask, progress: Progress | None = None) -> tuple[Estimate, np.ndarray]:
-    """Return the estimate of a joint, and its values in each run, shape (R, P)."""
+    """Return the estimate of a joint, and the values in each run, shape (R, P)."""
     problem = Problem(task.plant, Unknowns(task.plant, [task.model], [task.values]))
     best = problem.descend(task.steps)
     return _estimate(problem, best, 0), problem.unknowns.values(best)[0]
@@ -295,16 +292,16 @@ def refine_all(
 ) -> Refined:
     """Improve the values of all joints by least squares.
 
-    Each on its own where the plant has it so; else all at once, by the errors of all, with the plant's own parameters
-    of single logs.
+    If the plant neither couples its joints nor adds parameters for each log, joints are independent tasks. Otherwise
+    all unknowns are estimated together.
 
     Args:
-        plant: What the actuators move.
+        plant: Mechanism that the actuators drive, with the runs.
         models: One for each joint.
         values: Start values for each joint, shape (P,).
-        steps: Most steps.
-        workers: What runs the least squares of single joints. Default: this process.
-        progress: Called with how far they are.
+        steps: Maximum number of steps.
+        workers: Runner of independent tasks. Default: this process.
+        progress: Called with the title of each task; returns its callback.
     """
     if not plant.couples_joints and not plant.log_parameters:
         tasks = [RefineTask(plant.only(j), m, v, steps) for j, (m, v) in enumerate(zip(models, values, strict=True))]
@@ -322,24 +319,26 @@ def refine_all(
 def _with_log_parameters(
     plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray]
 ) -> tuple[list[Model], list[np.ndarray]]:
-    """Return models with the plant's own parameters of single logs behind theirs, and values with their starts."""
+    """Append the parameters that the plant adds for each log to the models, and their start values to the values."""
     own, starts = plant.log_parameters, [parameter.start for parameter in plant.log_parameters]
     found = [dataclasses.replace(model, parameters=(*model.parameters, *own)) for model in models]
     return found, [np.concatenate([np.asarray(each, float), np.array(starts, float)]) for each in values]
 
 
 def judge_runs(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray]) -> tuple[np.ndarray, Varying]:
-    """Return errors of models that were not fitted to these runs.
+    """Return the errors of models in runs that they were not fitted to.
+
+    Parameters with one value for each log are estimated: for every other window from the remaining ones, and for a log
+    of one run from that run.
 
     Args:
-        plant: What the actuators move.
+        plant: Mechanism that the actuators drive, with the runs.
         models: One for each joint.
-        values: Of each joint, shape (P,).
+        values: Values for each joint, shape (P,).
 
     Returns:
-        Mean absolute error of the position [rad or m] by run and joint, shape (R, J), and what was found of each log
-        where some numbers are one for each log, by log, joint and path. A log that is one run is judged with what suits
-        it best.
+        Mean absolute error of the position [rad or m] by run and joint, shape (R, J), and the estimated values by log,
+        joint and path.
     """
     models, values = _with_log_parameters(plant, models, values)
     if not any(p.per == "log" for model in models for p in model.parameters):
@@ -363,13 +362,13 @@ def judge_runs(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarra
 def varying(
     plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray], per: Literal["log", "unit"]
 ) -> Varying:
-    """Return numbers that are one for each log or unit, by its name, joint and path; empty where there are none.
+    """Return the values of parameters with one value for each log or unit, by its name, joint and path.
 
     Args:
-        plant: With the runs.
+        plant: Plant with the runs.
         models: One for each joint.
-        values: Of each joint in each run, shape (R, P).
-        per: Which of them.
+        values: Values for each joint in each run, shape (R, P).
+        per: Kind of the parameters.
     """
     if not any(p.per == per for model in models for p in model.parameters):
         return {}
@@ -384,7 +383,7 @@ def varying(
 
 
 def _halves(log_of_run: np.ndarray) -> list[tuple[list[int], list[int]]]:
-    """Return runs to judge, and those to find numbers of logs from: every other run of each log, or the only one."""
+    """Return two splits of the runs: every other run of each log to judge, and the others, or the only one, to fit."""
     number = np.zeros(len(log_of_run), int)
     for log in np.unique(log_of_run):
         own = np.flatnonzero(log_of_run == log)
@@ -400,13 +399,13 @@ def _halves(log_of_run: np.ndarray) -> list[tuple[list[int], list[int]]]:
 
 
 def _estimate(problem: Problem, best: np.ndarray, joint: int, count: int | None = None) -> Estimate:
-    """Return the values of a joint at the end of a descent, with their confidence intervals.
+    """Return the values of a joint with their confidence intervals.
 
     Args:
-        problem: The problem.
-        best: Where it ended, shape (N,).
-        joint: Which joint.
-        count: How many of its parameters to include, P. Default: all.
+        problem: The least-squares problem.
+        best: Solution as shares, shape (N,).
+        joint: Index of the joint.
+        count: Number of its parameters to include, P. Default: all.
     """
     unknowns = problem.unknowns
     parameters = unknowns.models[joint].parameters[:count]
@@ -433,7 +432,7 @@ def _estimate(problem: Problem, best: np.ndarray, joint: int, count: int | None 
 
 
 def _projected(jacobian: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return the Jacobian of some parameters, projected onto the complement of that of others, shape (samples, P)."""
+    """Project the Jacobian of some parameters onto the orthogonal complement of that of others, shape (samples, P)."""
     if not others.size:
         return jacobian
     basis, sizes, _ = np.linalg.svd(others, full_matrices=False)
@@ -442,14 +441,14 @@ def _projected(jacobian: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def covariance(jacobian: np.ndarray, noise: float) -> np.ndarray:
-    """Return the covariance of shares of ranges, shape (P, P); a direction that nothing shows spreads over a range."""
+    """Return the covariance of the shares, shape (P, P). An unobservable direction has a standard deviation of 1."""
     _, sizes, directions = np.linalg.svd(jacobian, full_matrices=False)
     variances = noise**2 / np.maximum(sizes**2, noise**2)
     return (directions.T * variances) @ directions
 
 
 def correlation_time(residuals: np.ndarray, lengths: Sequence[int]) -> float:
-    """Return the integrated autocorrelation time of residuals in samples: 1 + 2 Σ of the autocorrelation."""
+    """Return the integrated autocorrelation time of residuals, 1 + 2 Σ ρ [samples]."""
     runs = np.split(residuals, np.cumsum(lengths)[:-1])
     longest = max(lengths) // 2
     total = np.zeros(longest)
@@ -472,9 +471,9 @@ def undetermined(parameters: Sequence[Parameter], jacobian: np.ndarray, noise: f
     """Return sentences on parameters, or combinations of them, that the logs do not determine.
 
     Args:
-        parameters: The free ones, P.
-        jacobian: Of the residuals by the shares of their ranges, shape (samples, P).
-        noise: Standard deviation of the residuals.
+        parameters: Free parameters, P.
+        jacobian: Derivatives of the residuals by the shares, shape (samples, P).
+        noise: Effective standard deviation of the residuals [rad].
     """
     if not parameters:
         return []
