@@ -339,12 +339,12 @@ def test_a_file_of_a_search_is_of_one_robot(arm: Path, tmp_path: Path, is_alone:
         return fit_models(plant, models, options, resume=resume, refine_steps=0)
 
     result()
-    with pytest.raises(LogError, match=r"is another search: runs: 2 of .* s in it, 4 of .* s now"):
+    with pytest.raises(LogError, match=r"is a checkpoint of another search: runs: 2 of .* s in the file, 4 of .* s now"):
         result(window=0.1)
     for one, other in zip(result(generations=3).joints, result(None, generations=3).joints, strict=True):
         np.testing.assert_array_equal(one.values, other.values)
     arm.write_text(ARM.replace('mass="0.3"', 'mass="0.4"'))
-    with pytest.raises(LogError, match=r"is another search: .*robot: differ"):
+    with pytest.raises(LogError, match=r"is a checkpoint of another search: .*robot: differ"):
         result()
 
 
@@ -601,7 +601,7 @@ def test_a_zero_that_is_too_far_off_is_told(tmp_path: Path) -> None:
     plant = RobotPlant(tmp_path / "pendulum.xml", logs, 0.002, window=0.5, has_own_zeros=True)
     (warning,) = apply(tmp_path / "a.yaml", plant).warnings
     assert warning.startswith(
-        "first.csv: the encoder offset of hip is 0.3, at the end of the range that is searched, ±0.3: state the"
+        "first.csv: the encoder offset of hip is 0.3, at the end of the searched range, ±0.3: state the"
     )
 
 

@@ -106,10 +106,10 @@ def test_a_search_can_be_repeated_and_gone_on_with(tmp_path):
     )
     assert len(calls) == 2 * 3  # of two starts
     np.testing.assert_array_equal(gone_on.values[0], whole.values[0])
-    with pytest.raises(actuon.LogError, match=r"is another search: seed: 3 in it, 4 now\. Remove it, or give another"):
+    with pytest.raises(actuon.LogError, match=r"is a checkpoint of another search: seed: 3 in the file, 4 now\. Remove it, or pass another"):
         search(plant, [MODEL], SearchOptions(seed=4, population=16), resume=kept)
     kept.write_bytes(b"nonsense")
-    with pytest.raises(actuon.ActuonError, match="is not a search to go on with"):
+    with pytest.raises(actuon.ActuonError, match="is not a checkpoint of a search"):
         search(plant, [MODEL], SearchOptions(seed=3, population=16), resume=kept)
 
 
@@ -131,20 +131,20 @@ def test_a_file_of_a_search_is_taken_for_no_other(tmp_path):
     others = {
         "logs: differ": ([dataclasses.replace(log, joints=(moved,))], None, DT, model),
         "logs: differ.": ([dataclasses.replace(log, settings=log.settings | {"kp": 2.0})], None, DT, model),
-        "runs: 1 of .* s in it, 2 of .* s now": ([log, log], None, DT, model),
-        r"time step \[s\]: 0.004 in it, 0.002 now": ([log], None, 0.002, model),
+        "runs: 1 of .* s in the file, 2 of .* s now": ([log, log], None, DT, model),
+        r"time step \[s\]: 0.004 in the file, 0.002 now": ([log], None, 0.002, model),
         "load: differ": ([log], {"mass": 0.6}, DT, model),
-        "joint: encoder.bias: 0.01 in it, 0.02 now": ([log], None, DT, model.fixed("encoder.bias", 0.02)),
-        "joint: range of controller.kd: 0.005 to 0.5, log in it, 0.005 to 0.6": ([log], None, DT, model.freed(wider)),
-        "joint: kp of the model: 1.0 in it, 2.0 now": (
+        "joint: encoder.bias: 0.01 in the file, 0.02 now": ([log], None, DT, model.fixed("encoder.bias", 0.02)),
+        "joint: range of controller.kd: 0.005 to 0.5, log in the file, 0.005 to 0.6": ([log], None, DT, model.freed(wider)),
+        "joint: kp of the model: 1.0 in the file, 2.0 now": (
             [log], None, DT, dataclasses.replace(model, settings={"kp": 2.0})
         ),
-        "joint: effort_mode: explicit in it, implicit now": (
+        "joint: effort_mode: explicit in the file, implicit now": (
             [log], None, DT, dataclasses.replace(model, actuator=stiff)
         ),
     }  # fmt: skip
     for said, (logs, load, dt, changed) in others.items():
-        with pytest.raises(actuon.LogError, match=f"search.npz': is another search: {said}"):
+        with pytest.raises(actuon.LogError, match=f"search.npz': is a checkpoint of another search: {said}"):
             search(KnownLoadPlant(logs, load, dt=dt), [changed], FEW, resume=kept)
     assert kept.read_bytes() == written
     longer = dataclasses.replace(FEW, generations=3, patience=9)
@@ -170,14 +170,14 @@ def test_a_file_of_a_search_is_read_with_the_earlier_name_of_its_effort_mode(tmp
     (record,) = caplog.records
     assert record.getMessage().startswith(f"{kept}: joint: effort_mode 'tangent' is now called 'implicit'; write ")
     np.testing.assert_array_equal(gone_on.values[0], whole.values[0])
-    with pytest.raises(actuon.LogError, match="joint: effort_mode: implicit in it, explicit now"):
+    with pytest.raises(actuon.LogError, match="joint: effort_mode: implicit in the file, explicit now"):
         search(plant, [MODEL], FEW, resume=kept)
 
 
 def test_a_file_of_an_earlier_search_that_does_not_say_what_it_is_of_is_refused(tmp_path):
     kept = tmp_path / "search.npz"
     np.savez_compressed(kept, of="[('pd', ())]SearchOptions(seed=3)", errors=np.zeros((1, 16, 1)))
-    with pytest.raises(actuon.LogError, match="is of an earlier version, and does not say of which logs and plant"):
+    with pytest.raises(actuon.LogError, match="is a checkpoint of an earlier version without its logs and plant"):
         search(KnownLoadPlant([made_log(truth(0), 0)], dt=DT), [MODEL], FEW, resume=kept)
 
 

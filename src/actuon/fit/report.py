@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a fit, in Markdown, and the charts of fits and of motions to record."""
+"""Reports of fits in Markdown, and charts of fits and of motions to record."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .select import Compared
 _COLUMNS = 3
 _MOST_PANELS = 24
 _POINTS = 6000
-"""Samples in a cloud of dots."""
+"""Maximum number of samples in a scatter plot."""
 _BINS = 60
 _TITLED = ("trajectory", "kp")
 """Settings in the title of a chart."""
@@ -47,12 +47,12 @@ _LEFT = "model − log"
 
 
 def write_report(result: FitResult, plant: Plant, folder: Path) -> Path:
-    """Write ``report.md`` and its plots into a folder, which is made if it is not there; returns the file.
+    """Write ``report.md`` and its plots into a folder, which is created if needed; returns the file.
 
     Args:
-        result: Of the fit.
-        plant: What was fitted, with the runs.
-        folder: Where to.
+        result: Result of the fit.
+        plant: Plant of the fit, with the runs.
+        folder: Folder to write to.
     """
     folder.mkdir(parents=True, exist_ok=True)
     residuals = plant.residuals(result.trials(plant))
@@ -78,13 +78,13 @@ def write_report(result: FitResult, plant: Plant, folder: Path) -> Path:
 
 
 def _panel(grid: Grid) -> tuple[float, float]:
-    """Return width and height of each chart [in], with room for names of values."""
+    """Return width and height of each chart [in], with room for the tick labels."""
     chart = grid.charts[0]
     return max(5.0, 1.4 * len(chart.x_ticks)), max(2.6, 0.6 + 0.16 * len(chart.y_ticks))
 
 
 def _file_names(joints: Sequence[str]) -> list[str]:
-    """Return a file name for each joint, with a number if two are the same but for punctuation or case."""
+    """Return a file name for each joint, numbered if two differ only in punctuation or case."""
     names: list[str] = []
     for joint in joints:
         plain = "".join(c if c.isalnum() or c in "-_" else "_" for c in joint)
@@ -98,12 +98,12 @@ def _file_names(joints: Sequence[str]) -> list[str]:
 
 
 def motion_grid(runs: Sequence[Log], joint: str, residuals: Sequence[np.ndarray], unit: str = "rad") -> Grid:
-    """Return a chart of each run: the log, the model, and their difference.
+    """Return a chart of each run with the log, the model, and their difference.
 
     Args:
-        runs: The runs.
+        runs: Runs of the fit.
         joint: Name of the joint.
-        residuals: Simulated less measured positions of each run, shape (T,).
+        residuals: Simulated − measured positions of each run, shape (T,).
         unit: Unit of positions.
     """
     names = log_names(run.path for run in runs)
@@ -115,7 +115,7 @@ def motion_grid(runs: Sequence[Log], joint: str, residuals: Sequence[np.ndarray]
 
 
 def motion_chart(run: Log, joint: str, residual: np.ndarray, title: str, unit: str = "rad") -> Chart:
-    """Return a chart of one run: the log, the model, and their difference. See `motion_grid`."""
+    """Return a chart of one run with the log, the model, and their difference. See `motion_grid`."""
     own = run.joint(joint)
     series = [] if own.command is None else [line("command", run.time, own.command, TARGET, 1.0)]
     series += [
@@ -128,7 +128,7 @@ def motion_chart(run: Log, joint: str, residual: np.ndarray, title: str, unit: s
 
 
 def residual_grid(runs: Sequence[Log], joint: str, residuals: Sequence[np.ndarray], unit: str = "rad") -> Grid:
-    """Return charts of the residuals over velocity and position, and of their distribution. See `motion_grid`."""
+    """Return charts of residuals over velocity and over position, and their histogram. See `motion_grid`."""
     positions = np.concatenate([run.joint(joint).position for run in runs])
     velocities = np.concatenate([np.gradient(run.joint(joint).position, run.time) for run in runs])
     left, label = MILLI * np.concatenate(residuals), f"{_LEFT} [m{unit}]"
@@ -147,7 +147,7 @@ def residual_grid(runs: Sequence[Log], joint: str, residuals: Sequence[np.ndarra
 
 
 def runs_chart(result: FitResult, joint: str) -> Chart:
-    """Return a chart of the error in each log, from the top in the order of the runs. Windows of a log are one."""
+    """Return a chart of the error in each log, in the order of the runs; windows of a log are averaged."""
     logs: dict[str, list[tuple[float, float]]] = {}
     for run in result.runs:
         if run.joint == joint:
@@ -168,7 +168,7 @@ def runs_chart(result: FitResult, joint: str) -> Chart:
 
 
 def models_chart(compared: Sequence[Compared]) -> Chart:
-    """Return a chart of the errors of models, in the runs fitted to and in others."""
+    """Return a chart of the errors of models in fitted and in held-out runs."""
     at = np.arange(len(compared))
     series = [
         bars("fitted", at - 0.2, [MILLI * one.train for one in compared], REAL),
@@ -179,12 +179,12 @@ def models_chart(compared: Sequence[Compared]) -> Chart:
 
 
 def draw_excitation(found: Excitation, limits: Limits, path: Path) -> Path:
-    """Draw `excitation_grid` into a file; returns it."""
+    """Save `excitation_grid` as an image; returns its path."""
     return save_charts(path, excitation_grid(found, limits), panel=(6.5, 3.0), shared_legend=False)
 
 
 def excitation_grid(found: Excitation, limits: Limits) -> Grid:
-    """Return charts of a motion to record, and of the intervals that remain after it."""
+    """Return charts of a motion to record, and of the confidence intervals after it."""
     signals = (
         ("position [rad]", found.position, (limits.low, limits.high)),
         ("velocity [rad/s]", found.velocity, () if limits.speed is None else (-limits.speed, limits.speed)),
@@ -222,9 +222,9 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
     yield f"# Fit of {', '.join(joint.name for joint in result.joints)}\n"
     for warning in result.warnings:
         yield f"**Warning: {warning}.**\n"
-    yield f"Mean absolute error of positions, closed loop: **{MILLI * result.error:.2f} mrad** in the runs fitted to."
+    yield f"Mean absolute error of positions, closed loop: **{MILLI * result.error:.2f} mrad** in the fitted runs."
     if result.held_out is not None:
-        yield f"In runs that the model was not fitted to: **{MILLI * result.held_out:.2f} mrad**."
+        yield f"In held-out runs: **{MILLI * result.held_out:.2f} mrad**."
     for verdict in result.verdicts:
         if not verdict.is_useless:  # which is a warning
             yield f"{verdict.sentence()}."
@@ -238,7 +238,7 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
         yield from _model_table(result)
     if result.path:
         yield "## Terms, in the order in which they were added\n"
-        yield "| term | held out [mrad] | noise of it [mrad] |"
+        yield "| term | held out [mrad] | noise [mrad] |"
         yield "|---|--:|--:|"
         for step in result.path:
             yield f"| {step.added} | {MILLI * step.held_out:.1f} | {MILLI * step.noise:.1f} |"

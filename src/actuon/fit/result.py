@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`FitResult`: the result of a fit, as actuators, as numbers and in words."""
+"""`FitResult`: motors, parameters with intervals, errors and warnings of a fit."""
 
 from __future__ import annotations
 
@@ -31,26 +31,27 @@ if TYPE_CHECKING:
 
 MILLI = 1e3
 _FAR = 0.99
-"""Share of the largest encoder offset from which on a warning says so."""
+"""Share of the largest encoder offset above which a warning is given."""
 
 
 @dataclass(frozen=True)
 class FittedParameter:
-    """A fitted parameter, with its confidence interval."""
+    """A fitted parameter and its confidence interval."""
 
     path: str
     value: float
     low: float
-    """Lower end of the confidence interval."""
+    """Lower end of the 95 % confidence interval."""
     high: float
+    """Upper end of the interval."""
     at_bound: str = ""
-    """End of the range that the value is at, ``"low"`` or ``"high"``; ``"none"`` if it is too low to matter."""
+    """``"low"`` or ``"high"`` at that end of the range, ``"none"`` if the value is too low to matter, else ""."""
     above: str = ""
-    """Path of the parameter that this one is added to; the file holds the sum."""
+    """Path of the parameter to which this one is added; the motor file holds the sum."""
 
     @property
     def note(self) -> str:
-        """Remark on the value, in a word or two."""
+        """Short remark on the value."""
         notes = [f"more than {self.above}"] if self.above else []
         notes += [{"low": "at the low end", "high": "at the high end", "none": "no effect"}.get(self.at_bound, "")]
         return ", ".join(note for note in notes if note)
@@ -58,14 +59,14 @@ class FittedParameter:
 
 @dataclass(frozen=True)
 class RunError:
-    """Error of a model in one run."""
+    """Errors of the model of one joint in one run."""
 
     path: str
     joint: str
     error: float
-    """Mean absolute error of the position [rad], of a model that was fitted to this run among others."""
+    """Mean absolute error of the position [rad] if the run was among those fitted to."""
     held_out: float | None = None
-    """Error of a model that was fitted without this run; None if there is none."""
+    """Mean absolute error [rad] of a model fitted without this run; None if no run was held out."""
 
 
 @dataclass(frozen=True)
@@ -88,25 +89,25 @@ class FittedJoint:
 
     @property
     def links(self) -> dict[str, float]:
-        """Fitted and known numbers of the link that the joint moves, by path."""
+        """Fitted and known values of the link that the joint moves, by path."""
         return self.model.links_at(self.values)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A term that was added to a model. Errors are mean absolute errors of the position [rad]."""
+    """A term that was added to a model, with mean absolute errors of the position [rad]."""
 
     added: str
     """Name of the term."""
     held_out: float
-    """Error in held-out runs with it."""
+    """Error in held-out runs with the term."""
     noise: float
-    """Difference of that error which chance explains."""
+    """Differences of that error up to this are noise."""
     tried: Mapping[str, float]
-    """Errors in held-out runs with each term that was tried, by name."""
+    """Error in held-out runs with each term that was tried, by name."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the step as JSON can hold it; errors in mrad."""
+        """Return the step as plain data for JSON, with errors in mrad."""
         return {
             "added": self.added,
             "held_out_mrad": MILLI * self.held_out,
@@ -117,41 +118,59 @@ class Step:
 
 @dataclass(frozen=True)
 class FitResult:
-    """Result of a fit."""
+    """Result of a fit.
+
+    Examples:
+        >>> time = np.arange(0.0, 1.0, 0.01)
+        >>> joint = actuon.fit.JointLog("knee", 0.9 * np.sin(3.0 * time - 0.1), np.sin(3.0 * time))
+        >>> log = actuon.fit.Log("run", time, (joint,), {"mass": 0.5, "length": 0.1})
+        >>> options = actuon.fit.SearchOptions(starts=1, population=32, generations=20)
+        >>> result = actuon.fit.fit_logs([log], "pd", options=options)
+        >>> [parameter.path for parameter in result.joints[0].parameters][:3]
+        ['controller.kp', 'controller.kd', 'transmission.reflected_inertia']
+        >>> result.save("knee.actuon.yaml")  # with the errors and the warnings in its section fit
+    """
 
     joints: tuple[FittedJoint, ...]
+    """Fitted model of each joint."""
     runs: tuple[RunError, ...]
     """Errors by run and joint, in the order of the plant's runs and joints."""
     converged: bool
+    """Whether the search stopped because nothing improved."""
     interrupted: bool
+    """Whether the search was interrupted."""
     generations: int
+    """Number of generations."""
     evaluations: int
+    """Number of simulated candidates."""
     seed: int
+    """Seed of the random numbers."""
     seconds: float
+    """Wall-clock time of the fit [s]."""
     dt: float | None = None
     """Time step of the simulation [s]."""
     findings: tuple[Finding, ...] = ()
     """Findings in the logs."""
     verdicts: tuple[Verdict, ...] = ()
-    """Verdict on each joint."""
+    """Verdict on the fit of each joint."""
     compared: tuple[Compared, ...] = ()
-    """Models that were compared, if one was selected."""
+    """Compared models, if one was selected."""
     path: tuple[Step, ...] = ()
-    """Terms in the order in which they were added, if the model was built up."""
+    """Terms in the order in which they were added, if the model was built term by term."""
     cautions: tuple[str, ...] = ()
     """Further sentences for `warnings`."""
     per_log: Varying = dataclasses.field(default_factory=dict)
-    """Values of parameters that each log has its own of, by log, joint and path."""
+    """Values of parameters with one value for each log, by log, joint and path."""
     per_unit: Varying = dataclasses.field(default_factory=dict)
-    """Values of parameters that each unit of a fleet has its own of, by unit, joint and path."""
+    """Values of parameters with one value for each unit of a fleet, by unit, joint and path."""
 
     @property
     def encoder_offsets(self) -> dict[str, dict[str, float]]:
-        """Offsets of encoders [rad or m], by log and joint, of logs that have their own."""
+        """Encoder offsets [rad or m] by log and joint, if estimated per log."""
         return encoder_offsets(self.per_log)
 
     def unit_of(self, joint: str) -> str:
-        """Return the unit of a joint's positions: rad, or m."""
+        """Return the unit of a joint's position, ``"rad"`` or ``"m"``."""
         return next((verdict.unit for verdict in self.verdicts if verdict.joint == joint), "rad")
 
     @property
@@ -161,7 +180,7 @@ class FitResult:
 
     @property
     def held_out(self) -> float | None:
-        """Mean absolute error of the position in runs that were held out [rad]; None if none were."""
+        """Mean absolute error of the position in held-out runs [rad]; None if no run was held out."""
         found = [run.held_out for run in self.runs if run.held_out is not None]
         return float(np.mean(found)) if found else None
 
@@ -172,15 +191,15 @@ class FitResult:
 
     @property
     def is_useless(self) -> bool:
-        """Whether the fit of some joint is bad. `warnings` then begins with the reason."""
+        """Whether the fit of any joint is bad. `warnings` then begins with the reason."""
         return any(verdict.is_useless for verdict in self.verdicts)
 
     def _warnings(self) -> Iterator[str]:
         yield from useless(self.verdicts)
         if self.interrupted:
-            yield f"the fit was interrupted after {self.generations} generations: this is the best until then"
+            yield f"the fit was interrupted after {self.generations} generations: this is the best result so far"
         elif not self.converged:
-            yield f"the fit did not converge in {self.generations} generations: give it more, or free fewer parameters"
+            yield f"the fit did not converge in {self.generations} generations: allow more, or free fewer parameters"
         yield from self.cautions
         yield from large_offsets(self.encoder_offsets)
         for joint in self.joints:
@@ -216,7 +235,7 @@ class FitResult:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all numbers, as JSON can hold them; errors in mrad."""
+        """Return the result as plain data for JSON, with errors in mrad."""
         return {
             "mae_mrad": {"train": self.error * MILLI, "held_out": _milli(self.held_out)},
             "verdict": {verdict.joint: verdict.as_dict() for verdict in self.verdicts},
@@ -241,7 +260,7 @@ class FitResult:
         }
 
     def trials(self, plant: Plant) -> Trials:
-        """Return the result as one candidate in the runs of a plant, those that it was fitted to or others."""
+        """Return the result as one candidate in the runs of a plant, the fitted or other ones."""
         found = []
         for joint in self.joints:
             parameters = (*joint.model.parameters, *plant.log_parameters)
@@ -262,11 +281,11 @@ class FitResult:
             partial.write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
 
     def with_held_out(self, errors: np.ndarray, compared: tuple[Compared, ...]) -> FitResult:
-        """Return the result with errors on held-out runs and the models that were compared.
+        """Return the result with errors on held-out runs and the compared models.
 
         Args:
             errors: Mean absolute error of the position [rad] by run and joint, shape (R, J).
-            compared: The models.
+            compared: Compared models.
         """
         runs = tuple(
             dataclasses.replace(run, held_out=float(error))
@@ -276,7 +295,7 @@ class FitResult:
 
 
 def encoder_offsets(per_log: Varying) -> dict[str, dict[str, float]]:
-    """Return offsets of encoders by log and joint."""
+    """Return encoder offsets by log and joint."""
     return {
         log: {joint: numbers[ZERO] for joint, numbers in own.items()}
         for log, own in per_log.items()
@@ -285,24 +304,24 @@ def encoder_offsets(per_log: Varying) -> dict[str, dict[str, float]]:
 
 
 def named_offsets(offsets: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """Return offsets of encoders by joint, with the short name of each log."""
+    """Yield the short name of each log with its encoder offsets by joint."""
     return zip(log_names(offsets).values(), offsets.values(), strict=True)
 
 
 def offsets_as_dict(offsets: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """Return offsets of encoders as JSON can hold them [mrad], under their present and their earlier key."""
+    """Return encoder offsets as plain data for JSON [mrad], under the present and the former key."""
     found = {log: {joint: MILLI * offset for joint, offset in own.items()} for log, own in offsets.items()}
     return {"encoder_offsets_mrad": found, "zeros_mrad": found} if found else {}
 
 
 def large_offsets(offsets: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """Return sentences about offsets of encoders at an end of the range that is searched."""
+    """Yield warnings about encoder offsets at an end of the searched range."""
     for log, own in offsets.items():
         for joint, offset in own.items():
             if abs(offset) > _FAR * MOST_ZERO:
                 yield (
-                    f"{log}: the encoder offset of {joint} is {offset:.2g}, at the end of the range that is searched, "
-                    f"±{MOST_ZERO:g}: state the offset of its positions"
+                    f"{log}: the encoder offset of {joint} is {offset:.2g}, at the end of the searched range, "
+                    f"±{MOST_ZERO:g}: state the offset of its positions in a mapping of columns"
                 )
 
 

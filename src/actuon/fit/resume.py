@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`SearchLog`: the file from which a search goes on.
+"""`SearchLog`: the checkpoint file of a search.
 
-A search is a function of its inputs and of the errors of its candidates, so the file holds these errors, and nothing
-that runs code when read. Inputs are stored by name, so that the file of another search is refused.
+A search depends only on its inputs and on the errors of its candidates. The file holds these errors, and no code. It
+also holds the inputs by name, so the file of another search is refused.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 _SIMULATED = ("position", "command", "velocity", "effort_command", "enabled")
 _MOST = 3
-"""Largest number of differences that a message names."""
+"""Maximum number of differences in a message."""
 _LONG = 40
-"""Number of characters above which a value is not shown."""
+"""Maximum length of a value in a message."""
 _ENDING = ("generations", "patience", "tolerance")
-"""Options that only decide when a search ends."""
+"""Options that only determine when a search ends, so they may differ."""
 _EFFORT_MODE = "effort_mode"
 _SAVE_EVERY = 25
 """Number of generations after which the file is written."""
@@ -48,8 +48,8 @@ class SearchLog:
     """Errors of the candidates of a search by generation, stored in a file.
 
     Args:
-        path: The file, which is read if it exists; None to store nothing.
-        inputs: Returns the inputs of the search, by name.
+        path: File, which is read if it exists; None to store nothing.
+        inputs: Callable that returns the inputs of the search by name.
     """
 
     def __init__(self, path: PathLike | None, inputs: Callable[[], dict[str, str]]):
@@ -66,21 +66,21 @@ class SearchLog:
             with np.load(path, allow_pickle=False) as file:
                 said, errors = str(file["of"]), file["errors"]
         except Exception as error:  # whatever zipfile, zlib and NumPy raise of a damaged file
-            raise LogError(f"'{path}': is not a search to go on with: {error}") from error
+            raise LogError(f"'{path}': is not a checkpoint of a search: {error}") from error
         try:
             of = _inputs_of_file(path, json.loads(said))
         except json.JSONDecodeError as error:
             raise LogError(
-                f"'{path}': is of an earlier version, and does not say of which logs and plant; remove it, or give "
+                f"'{path}': is a checkpoint of an earlier version without its logs and plant; remove it, or pass "
                 "another file"
             ) from error
         if of != self._of:
             said = differences(of, self._of) if isinstance(of, dict) else "its inputs"
-            raise LogError(f"'{path}': is another search: {said}. Remove it, or give another file")
+            raise LogError(f"'{path}': is a checkpoint of another search: {said}. Remove it, or pass another file")
         return list(errors)
 
     def at(self, generation: int) -> np.ndarray | None:
-        """Return the errors of a generation, shape (C, J); None if they are not known."""
+        """Return the errors of a generation, shape (C, J); None if it is not stored."""
         return self._errors[generation] if generation < len(self._errors) else None
 
     def add(self, errors: np.ndarray) -> None:
@@ -90,7 +90,7 @@ class SearchLog:
             self.save()
 
     def save(self) -> None:
-        """Write the errors that are not in the file yet."""
+        """Write the file, if errors were added."""
         if self._path is not None and len(self._errors) > self._saved:
             with replacing(self._path) as partial, partial.open("wb") as stream:
                 np.savez_compressed(stream, of=json.dumps(self._of), errors=np.array(self._errors))
@@ -100,13 +100,15 @@ class SearchLog:
 def search_inputs(
     plant: Plant, models: Sequence[Model], options: SearchOptions, begin: Sequence[np.ndarray]
 ) -> dict[str, str]:
-    """Return all that the candidates of a search and their errors depend on, as text by name, the most telling first.
+    """Return all inputs that the candidates of a search and their errors depend on, as text by name.
+
+    The most informative come first, as a message names only a few.
 
     Args:
-        plant: What the actuators move.
+        plant: Mechanism that the actuators drive, with the runs.
         models: One for each joint.
-        options: How long and how wide.
-        begin: Where it begins, for each joint, shape (P,).
+        options: Effort and seed of the search.
+        begin: Start values for each joint, shape (P,).
     """
     found: dict[str, Any] = {
         "joints": ", ".join(plant.joints),
@@ -123,7 +125,7 @@ def search_inputs(
 
 
 def _inputs_of_file(path: Path, said: Any) -> Any:
-    """Return the inputs in the file of a search, with names of earlier versions replaced by present ones."""
+    """Return the inputs of a checkpoint, with values of earlier versions converted to present ones."""
     if not isinstance(said, dict):
         return said
     mode = f": {_EFFORT_MODE}"
@@ -134,7 +136,7 @@ def _inputs_of_file(path: Path, said: Any) -> Any:
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """Return the inputs in which two searches differ, in words; empty if they are equal."""
+    """Return the inputs in which two searches differ as text; empty if they are equal."""
     names = [name for name in dict.fromkeys([*here, *there]) if there.get(name) != here.get(name)]
     told = [_difference(name, there.get(name, "none"), here.get(name, "none")) for name in names[:_MOST]]
     more = len(names) - len(told)
@@ -142,11 +144,11 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
 
 
 def _difference(name: str, there: str, here: str) -> str:
-    return f"{name}: differ" if max(len(there), len(here)) > _LONG else f"{name}: {there} in it, {here} now"
+    return f"{name}: differ" if max(len(there), len(here)) > _LONG else f"{name}: {there} in the file, {here} now"
 
 
 def digest(values: Iterable[Any]) -> str:
-    """Hash arrays, numbers and text, by their values and shapes."""
+    """Hash arrays, numbers and text by their values and shapes."""
     found = hashlib.sha256()
     for value in values:
         if isinstance(value, np.ndarray):
@@ -167,7 +169,7 @@ def _of_log(log: Log) -> list[Any]:
 
 
 def _of_model(model: Model) -> dict[str, Any]:
-    """Return the inputs of a model: its chain, its free parameters, and the other numbers."""
+    """Return the inputs of a model by name: its stages, ranges of free parameters, and fixed values."""
     chain = model.actuator
     found: dict[str, Any] = {
         "model": model.name,
@@ -194,7 +196,7 @@ def _of_model(model: Model) -> dict[str, Any]:
 
 
 def _of_part(part: Part) -> dict[str, Any]:
-    """Return the numbers of a stage, and the hash of its file, by name."""
+    """Return the values of a stage, and the hash of its file, by name."""
     if not isinstance(part, Config):
         return {"values": repr(part)} if isinstance(part, Component) else {}
     found = {name: getattr(part, name) for name in part.declared()}

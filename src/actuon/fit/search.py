@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Global search by CMA-ES: a flat list of tasks, one for each joint and start.
+"""Global search by CMA-ES, as a flat list of tasks, one for each joint and start.
 
-Joints that a plant can move on their own (`Plant.only`) are searched on their own, each by its own error; others
-together, as one vector, by the mean of their errors. The populations of a task are one batch.
+If the plant can simulate each joint alone (`Plant.only`), a search for each joint minimises its error. Otherwise the
+parameters of all joints are one vector, and one search minimises the mean error. A generation is one batch.
 """
 
 from __future__ import annotations
@@ -23,27 +23,32 @@ from .resume import SearchLog, search_inputs
 from .workers import Progress, ProgressFactory, Workers
 
 _FEWEST = 2
-"""Dimensions that CMA-ES needs; a search of fewer has some that mean nothing."""
+"""Minimum dimension of CMA-ES; a search of fewer parameters is padded with unused ones."""
 _MANY, _FEW = 8, 2
-"""Candidates for each parameter; where joints are searched together, of which a trial takes long, and in full."""
+"""Candidates per parameter for one joint, and for all joints together, whose trials take longer."""
 _PATIENCE, _TOLERANCE = 10, 0.01
-"""Generations without progress after which a search of all joints together stops, and what counts as progress."""
+"""Patience in generations and tolerance of a search of all joints together."""
 _MOST_WINDOWS = 40
-"""Windows that such a search looks at, spread over all of them."""
+"""Maximum number of windows in such a search, spread over all of them."""
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Options of a search.
+    """Effort and seed of a search.
 
     Args:
         seed: Seed of the random numbers.
-        starts: How many searches go on side by side. Few with a large population find more than many small ones.
-        population: Candidates of each. Default: 8 for each parameter, at least 32.
-        generations: Most generations.
-        patience: Generations without progress after which to stop.
-        tolerance: Share of the error that counts as progress.
-        sigma: First spread, as a share of the ranges.
+        starts: Number of independent searches; the best result is kept. Few searches with a large population find more
+            than many with a small one.
+        population: Candidates per generation. Default: 8 per parameter, at least 32.
+        generations: Maximum number of generations.
+        patience: Number of generations without progress after which the search stops.
+        tolerance: Relative decrease of the error that counts as progress.
+        sigma: Initial standard deviation, as a share of the ranges.
+
+    Examples:
+        >>> quick = actuon.fit.SearchOptions(starts=1, generations=50)  # for a first look
+        >>> thorough = actuon.fit.SearchOptions(starts=4, seed=1)
     """
 
     seed: int = 0
@@ -60,28 +65,28 @@ class SearchResult:
     """Result of a search."""
 
     values: list[np.ndarray]
-    """Values of the free parameters, shape (P,)."""
+    """Values of the free parameters of each joint, shape (P,)."""
     errors: np.ndarray
-    """Mean absolute error of the position [rad] over the runs, shape (J,)."""
+    """Mean absolute error of the position [rad] over the runs by joint, shape (J,)."""
     generations: int
     evaluations: int
-    """Candidates that were simulated, each in all runs."""
+    """Number of candidates simulated, each in all runs."""
     converged: bool
     """Whether it stopped because nothing improved."""
     interrupted: bool
-    """Whether it was stopped from outside."""
+    """Whether the user interrupted it."""
 
 
 @dataclass(frozen=True)
 class SearchTask:
-    """One CMA-ES from one start, with all that it needs.
+    """Inputs of one CMA-ES from one start.
 
     Args:
-        plant: What the actuators move. All its joints are one vector.
+        plant: Mechanism that the actuators drive. The parameters of all its joints are one vector.
         models: One for each joint.
         options: Options of the search, with its seed.
         begin: Start values for each joint, shape (P,).
-        resume: File to go on from, and to keep what is found in.
+        resume: Checkpoint file to resume from and to save progress to.
     """
 
     plant: Plant
@@ -98,7 +103,7 @@ class SearchTask:
 
 
 class CmaSearch:
-    """A search that goes on for one generation with each `step`.
+    """A search that `step` advances by one generation.
 
     Args:
         task: The task.
@@ -115,9 +120,9 @@ class CmaSearch:
         self._log = SearchLog(task.resume, lambda: search_inputs(task.plant, task.models, task.options, task.begin))
         self._best, self._reference, self._since = begin, math.inf, 0
         self.error = math.inf
-        """Least mean absolute error so far [rad]."""
+        """Smallest mean absolute error so far [rad]."""
         self.generation = 0
-        """Generations so far."""
+        """Number of generations so far."""
 
     def _started(self, mean: np.ndarray) -> Any:
         options = self._task.options
@@ -136,7 +141,7 @@ class CmaSearch:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has had its generations, or nothing improved for long."""
+        """Whether the search has converged or reached its maximum of generations."""
         return self.generation >= self._task.options.generations or self._is_converged
 
     @property
@@ -144,7 +149,7 @@ class CmaSearch:
         return self._since >= self._task.options.patience
 
     def step(self) -> None:
-        """Simulate one generation, or read its errors from the file, and learn from them."""
+        """Simulate one generation, or read its errors from the checkpoint, and update the distribution."""
         task = self._task
         asked = np.array([self._cma.ask() for _ in range(task.population)])
         errors = self._log.at(self.generation)
@@ -168,13 +173,13 @@ class CmaSearch:
             self._cma = self._started(self._rng.uniform(0.1, 0.9, self._dimension))
 
     def _values(self, shares: np.ndarray) -> list[np.ndarray]:
-        """Return values of each joint, shapes (..., P), from shares of shape (..., D)."""
+        """Convert shares, shape (..., D), to values of each joint, shapes (..., P)."""
         values = from_unit(self._parameters, shares[..., : len(self._parameters)])
         sizes = [len(model.parameters) for model in self._task.models]
         return np.split(values, np.cumsum(sizes)[:-1], axis=-1)
 
     def result(self, *, interrupted: bool = False) -> SearchResult:
-        """Return the best so far, and write the file."""
+        """Return the best result so far, and write the checkpoint."""
         self._log.save()
         return SearchResult(
             self._values(self._best),
@@ -187,7 +192,7 @@ class CmaSearch:
 
 
 def run_task(task: SearchTask, progress: Progress | None = None) -> SearchResult:
-    """Search from one start. An interrupt ends it with the best so far."""
+    """Search from one start. An interrupt returns the best result so far."""
     search = CmaSearch(task)
     try:
         while not search.is_done:
@@ -201,14 +206,14 @@ def run_task(task: SearchTask, progress: Progress | None = None) -> SearchResult
 
 @dataclass(frozen=True)
 class Search:
-    """Searches of all joints of a plant, from all starts.
+    """Searches of all joints of a plant from all starts.
 
     Args:
-        plant: What the actuators move.
+        plant: Mechanism that the actuators drive, with the runs.
         models: One for each joint.
         options: Options of the search, with its seed.
-        title: What to call it.
-        resume: File to go on from, and to keep what is found in; joints and further starts have their own beside it.
+        title: Title of the search for its progress.
+        resume: Checkpoint file to resume from and to save progress to. Joints and further starts add suffixes to it.
     """
 
     plant: Plant
@@ -218,7 +223,7 @@ class Search:
     resume: PathLike | None = None
 
     def tasks(self) -> list[list[SearchTask]]:
-        """Return the tasks of each joint, or of all together, one for each start."""
+        """Return the tasks of each joint, or of all joints together, one for each start."""
         if self.plant.couples_joints:
             plant, options = _few_windows(self.plant), _rough(self.options)
             return [_from_each_start(SearchTask(plant, self.models, options, _begin(self.models), self.resume))]
@@ -238,19 +243,19 @@ def _begin(models: Sequence[Model]) -> tuple[np.ndarray, ...]:
 
 
 def _rough(options: SearchOptions) -> SearchOptions:
-    """Return how long to search all joints together: trials take long, and least squares follow in all numbers."""
+    """Return options for a short search of all joints together; least squares improve the result."""
     tolerance = max(options.tolerance, _TOLERANCE)
     return dataclasses.replace(options, patience=min(options.patience, _PATIENCE), tolerance=tolerance)
 
 
 def _few_windows(plant: Plant) -> Plant:
-    """Return the plant with some of its windows, spread over all: least squares look at all of them."""
+    """Return the plant with some of its windows, spread over all; least squares use all of them."""
     last, count = len(plant.runs) - 1, min(len(plant.runs), _MOST_WINDOWS)
     return plant.subset([int(i) for i in np.linspace(0, last, count).round()])
 
 
 def _from_each_start(task: SearchTask) -> list[SearchTask]:
-    """Return a task for each start: the first from where it begins, the others from random values."""
+    """Return a task for each start: the given one, and random ones."""
     one = dataclasses.replace(task.options, starts=1)
     tasks = [dataclasses.replace(task, options=one)]
     for number in range(1, task.options.starts):
@@ -271,15 +276,15 @@ def search(
     resume: PathLike | None = None,
     workers: Workers | None = None,
 ) -> SearchResult:
-    """Look for the parameters with the least error. An interrupt ends it with the best so far.
+    """Search the parameters with the smallest error. An interrupt returns the best result so far.
 
     Args:
-        plant: What the actuators move.
+        plant: Mechanism that the actuators drive, with the runs.
         models: One for each joint.
-        options: How long and how wide.
-        progress: Called after each generation.
-        resume: File that holds what has been found out so far, read where it is there, and written.
-        workers: What runs the tasks. Default: this process.
+        options: Effort and seed of the search.
+        progress: Callback after each generation.
+        resume: Checkpoint file to resume from and to save progress to.
+        workers: Runner of the tasks. Default: this process.
     """
     one = Search(plant, tuple(models), options or SearchOptions(), resume=resume)
     (found,) = run_searches([one], workers, lambda title: progress)
@@ -289,9 +294,9 @@ def search(
 def run_searches(
     searches: Sequence[Search], workers: Workers | None = None, progress: ProgressFactory | None = None
 ) -> Iterator[SearchResult]:
-    """Return what searches find, in their order; one that was interrupted is the last.
+    """Yield the results of searches in order; an interrupted one is the last.
 
-    In this process, the tasks of a search go on side by side, so that all are as far where they are interrupted.
+    In this process, the tasks of a search alternate generation by generation, so an interrupt finds all equally far.
     """
     parts = [one.tasks() for one in searches] if workers is not None else []
     results = iter(()) if workers is None else _on_workers(searches, parts, workers, progress)
@@ -312,7 +317,7 @@ def _on_workers(
     workers: Workers,
     progress: ProgressFactory | None,
 ) -> Iterator[SearchResult]:
-    """Return the results of all tasks, one after the other."""
+    """Yield the results of all tasks in order."""
     tasks: list[SearchTask] = []
     titles: list[str] = []
     for one, joints in zip(searches, parts, strict=True):
@@ -324,7 +329,7 @@ def _on_workers(
 
 
 def _side_by_side(joints: Sequence[Sequence[SearchTask]], told: Progress | None) -> list[list[SearchResult]]:
-    """Return what tasks find of which each goes on for one generation at a time."""
+    """Return the results of tasks that alternate generation by generation."""
     parts = [[CmaSearch(task) for task in starts] for starts in joints]
     every = [search for starts in parts for search in starts]
     is_interrupted = False
@@ -338,13 +343,13 @@ def _side_by_side(joints: Sequence[Sequence[SearchTask]], told: Progress | None)
     except KeyboardInterrupt:
         is_interrupted = True
         for search in every:
-            if not search.generation and not search.is_done:  # so that each has something to give
+            if not search.generation and not search.is_done:  # each needs a result
                 search.step()
     return [[search.result(interrupted=is_interrupted) for search in starts] for starts in parts]
 
 
 def best_start(found: Sequence[SearchResult]) -> SearchResult:
-    """Return the one with the least error, which stands for all starts: with the effort of all."""
+    """Return the result with the smallest error of all starts, with the number of evaluations of all."""
     best = min(found, key=lambda one: float(one.errors.mean()))
     return dataclasses.replace(
         best,
@@ -354,7 +359,7 @@ def best_start(found: Sequence[SearchResult]) -> SearchResult:
 
 
 def merge_joints(found: Sequence[SearchResult]) -> SearchResult:
-    """Return what was found for single joints as one result."""
+    """Merge the results of single joints into one."""
     if len(found) == 1:
         return found[0]
     return SearchResult(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selection of a model by held-out errors: the simplest whose error is within the noise of the least.
+"""Selection of a model by cross-validation: the simplest whose error is within the noise of the smallest.
 
-Runs are held out group by group: all with one value of a setting that varies, such as the gain, or one log at a time.
+Runs are held out in groups: all runs with one value of a setting that varies, such as the gain, or those of one log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .workers import ProgressFactory, Workers
 
 _MOST_GROUPS = 6
 _GROUPED_BY = ("kp", "kd", "ki", "vin", "mass", "length")
-"""Settings by which runs are grouped, the first of which varies."""
+"""Settings by which runs are grouped; the first one that varies is used."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,19 @@ class Compared:
     parameters: int
     """Number of free parameters of all joints."""
     train: float
-    """Mean absolute error [rad] in the runs that it was fitted to."""
+    """Mean absolute error [rad] in the fitted runs."""
     held_out: float
     """Mean absolute error [rad] in held-out runs."""
     by_group: dict[str, float]
-    """Mean absolute error of each held-out group [rad]."""
+    """Mean absolute error of each held-out group [rad], by name of the group."""
     by_run: np.ndarray
     """Held-out errors [rad], shape (R, J)."""
     values: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
-    """Values found without each group, for each joint, shape (P,)."""
+    """Values fitted without each group: a list with one array of shape (P,) for each joint, by name of the group."""
     chosen: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the numbers as JSON can hold them."""
+        """Return the comparison as plain data for JSON, with errors in mrad."""
         return {
             "model": self.name,
             "parameters": self.parameters,
@@ -67,10 +67,10 @@ class Compared:
 
 
 def groups_of(runs: Sequence[Log]) -> list[Group]:
-    """Return the groups in which runs are held out.
+    """Return the groups of runs that are held out together.
 
     Raises:
-        ParameterError: There is only one run, so that nothing can be held out.
+        ParameterError: There is only one run, so none can be held out.
     """
     if len(runs) < 2:
         raise ParameterError(
@@ -102,16 +102,16 @@ def compare(
     progress: ProgressFactory | None = None,
     workers: Workers | None = None,
 ) -> list[Compared]:
-    """Fit each model without each group of runs, and find its errors there. One of them is chosen.
+    """Compare models by cross-validation and mark the chosen one.
 
-    Where it is interrupted, the models that were done until then are compared.
+    After an interrupt, only the models that are complete are compared.
 
     Args:
-        plant: What the actuators move.
+        plant: Mechanism that the actuators drive, with the runs.
         candidates: Models to compare, simple ones first: each a list with one for each joint.
-        options: How long and how wide to search.
-        progress: Called with a title for each search, gives what is told after each generation.
-        workers: What runs the searches. Default: this process.
+        options: Effort and seed of the searches.
+        progress: Called with the title of each search; returns its callback.
+        workers: Runner of the searches. Default: this process.
     """
     groups = groups_of(plant.runs)
     plants = [plant.subset([i for i in range(len(plant.runs)) if i not in group.runs]) for group in groups]
@@ -131,7 +131,7 @@ def compare(
             if found.interrupted:
                 return mark_chosen(compared)
             values[group.name], error = list(found.values), float(found.errors.mean())
-            if plant.couples_joints or plant.log_parameters:  # not all was searched for in all windows
+            if plant.couples_joints or plant.log_parameters:  # the search leaves out windows and offsets
                 refined = refine_all(own, models, found.values)
                 values[group.name] = [each.values for each in refined.estimates]
                 error = float(refined.errors(own).mean())
@@ -145,7 +145,7 @@ def compare(
 
 
 def mark_chosen(compared: Sequence[Compared]) -> list[Compared]:
-    """Mark the simplest whose error is, by the spread over the runs, not clearly above the least."""
+    """Mark the simplest model whose error exceeds the smallest by at most its standard error over the runs."""
     if not compared:
         return []
     best = min(compared, key=lambda one: one.held_out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Verdict`: the error of a fit compared with the noise of logs, and with predictors that know nothing of motors."""
+"""`Verdict`: the error of a fit compared with the noise of the logs and with trivial predictors."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Level = Literal["good", "poor", "bad"]
 _NOISE = 5.0
 """Largest error of a good fit, as a multiple of the noise of the logs."""
 _USUAL_LAG, _LONGEST_LAG = 0.25, 2.0
-"""Usual delay of positions after commands, and the longest that is searched [s]."""
+"""Usual and longest delay between commands and positions that is searched [s]."""
 _LAGS = 81
 _SAMPLES = 2000
-"""Largest number of samples of a run that predictors are compared with."""
+"""Maximum number of samples of a run for the predictors."""
 _ORDERS = (3, 4, 5, 6)
-"""Orders of the differences that noise is estimated from."""
+"""Orders of the differences for the estimate of the noise."""
 _CLEARLY = 0.5
-"""Share of the error of one predictor below which another one explains the log better."""
+"""Ratio of errors below which a predictor explains the log better than another one."""
 _WELL = 0.25
 """Share of the largest useful error below which a fit is good."""
 _NEARLY = 1.2
-"""How many times the error of a shifted command that of the opposite one may be: in a sine, half a period later is the
-opposite, and signs are wrong more often than clocks."""
+"""Largest ratio of errors, opposite to shifted command, at which the sign is blamed. In a sine both are the same, and
+signs are wrong more often than clocks."""
 _AS_IT_IS, _OPPOSITE, _SHIFTED, _STILL = (
     "position = command",
     "position = −command",
@@ -40,29 +40,41 @@ _AS_IT_IS, _OPPOSITE, _SHIFTED, _STILL = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on the fit of one joint. Errors are mean absolute errors of the position [rad or m]."""
+    """Verdict on the fit of one joint, from mean absolute errors of the position [rad or m].
+
+    Examples:
+        >>> simple = {"as_command": 0.142, "simplest": 0.142, "simplest_name": "position = command"}
+        >>> verdict = actuon.fit.Verdict("knee", error=0.0013, noise=0.0004, **simple)
+        >>> verdict.level
+        'good'
+        >>> print(verdict.sentence())
+        knee: good fit: error 1.3 mrad, 3.2 times the noise of the logs (0.4 mrad); 'position =
+        command' has 142 mrad
+    """
 
     joint: str
     error: float
     """Error of the fit."""
     noise: float
-    """Noise of the measured positions: steps of the encoder, and changes at random from sample to sample."""
+    """Noise of the measured positions: encoder resolution and random noise."""
     as_command: float | None
     """Error of "position = command"; None if no positions were commanded."""
     simplest: float
-    """Error of the best predictor that knows nothing of the motor."""
+    """Error of the best trivial predictor."""
     simplest_name: str
+    """Name of that predictor."""
     cause: str = ""
-    """Reason why the logs cannot be fitted, if they show one: signs and clocks."""
+    """Why the logs cannot be fitted, if they show it: wrong signs or clocks."""
     unit: str = "rad"
-    """Unit of the position: rad, or m for a joint that slides by its log."""
+    """Unit of the position: rad, or m for a sliding joint."""
 
     @property
     def level(self) -> Level:
         """Quality of the fit.
 
-        ``"bad"`` if the error is far above the noise and no better than a predictor that knows nothing; ``"poor"`` if
-        it is above a quarter of the largest useful error, or signs or clocks are wrong; else ``"good"``.
+        ``"bad"`` above 5 times the noise and above the largest useful error, that of a trivial predictor; ``"poor"``
+        above 5 times the noise and above a quarter of the largest useful error, or if signs or clocks are wrong; else
+        ``"good"``.
         """
         noise, most = _NOISE * self.noise, _largest_useful(self.simplest_name, self.simplest)
         if not self.error <= max(noise, most):
@@ -80,7 +92,7 @@ class Verdict:
         times = f"{_rounded(self.error / self.noise)} times " if self.noise > 0.0 else ""
         text = f"{self.joint}: {self.level} fit: error {error}, {times}the noise of the logs ({noise})"
         if self.is_useless:
-            half = ", and half of that is the most of a useful fit" if self.simplest_name == _STILL else ""
+            half = ", and a useful fit at most half of that" if self.simplest_name == _STILL else ""
             cause = self.cause or "see the findings in the logs, and try another model"
             return f"{text}; '{self.simplest_name}' has {simplest}{half}: {cause}"
         others = f"'{self.simplest_name}' has {simplest}"
@@ -93,7 +105,7 @@ class Verdict:
         return f"{1e3 * value:.3g} m{self.unit}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict as JSON can hold it. Errors are in mrad, or in mm if the unit is m."""
+        """Return the verdict as plain data for JSON, with errors in mrad, or in mm if the unit is m."""
         return {
             "level": self.level,
             "text": self.sentence(),
@@ -109,12 +121,12 @@ class Verdict:
 
 
 def judge(runs: Sequence[Log], joints: Sequence[str], errors: np.ndarray) -> tuple[Verdict, ...]:
-    """Compare the errors of a fit with the noise of its runs and with simple predictors.
+    """Compare the errors of a fit with the noise of its runs and with trivial predictors.
 
     Args:
         runs: Runs of the fit.
         joints: Names of the joints.
-        errors: Errors of the fit by run and joint [rad or m], shape (R, J).
+        errors: Mean absolute errors by run and joint [rad or m], shape (R, J).
     """
     return tuple(_judge(runs, name, float(errors[:, j].mean())) for j, name in enumerate(joints))
 
@@ -147,25 +159,25 @@ def _judge(runs: Sequence[Log], name: str, error: float) -> Verdict:
 
 
 def _largest_useful(name: str, error: float) -> float:
-    """Return the largest error of a useful fit, by the error of a predictor: half of it for "no motion"."""
+    """Return the largest error of a useful fit, given that of a predictor: half of it for "no motion"."""
     return _CLEARLY * error if name == _STILL else error
 
 
 @dataclass(frozen=True)
 class _Predictors:
-    """Errors of simple predictors in one run."""
+    """Errors of trivial predictors in one run."""
 
     still: float
     """Error of "no motion"."""
     as_command: float | None = None
     followed: float = np.inf
-    """Error of the command a little later, with an offset."""
+    """Error of the command after a usual delay, with an offset."""
     opposite: float = np.inf
-    """Error of that with the opposite sign."""
+    """Error of the negative command after a usual delay, with an offset."""
     shifted: float = np.inf
-    """Error of the command much later, or earlier."""
+    """Error of the command with an unusual or negative delay."""
     lag: float = 0.0
-    """Delay of that [s]."""
+    """That delay [s]."""
 
     @classmethod
     def of(cls, time: np.ndarray, joint: JointLog) -> _Predictors:
@@ -187,7 +199,7 @@ class _Predictors:
 
 
 def _errors(time: np.ndarray, joint: JointLog, rows: np.ndarray, lag: float) -> tuple[float, float]:
-    """Return the errors of the command after a delay [s], with an offset, and of its opposite."""
+    """Return the errors of the command after a delay [s], and of its negative, both with an offset."""
     assert joint.command is not None
     inside = rows[(time[rows] - lag >= time[0]) & (time[rows] - lag <= time[-1])]
     command, position = np.interp(time[inside] - lag, time, joint.command), joint.position[inside]
@@ -201,8 +213,8 @@ def _errors(time: np.ndarray, joint: JointLog, rows: np.ndarray, lag: float) -> 
 def noise_of(position: np.ndarray) -> float:
     """Estimate the mean absolute error of measured positions [rad or m].
 
-    That of an encoder is a quarter of its step. Noise is what high differences in time show: those of all orders agree
-    on it, and those of motion become smaller from order to order, if it is sampled often enough.
+    The rounding error of an encoder is a quarter of its step. Random noise is estimated from differences in time of
+    high order: all orders show the same noise, while the differences of smooth motion decrease from order to order.
     """
     steps = np.abs(np.diff(position))
     if not steps.any() or len(position) < 8:
@@ -220,5 +232,5 @@ def _rounded(times: float) -> str:
 
 
 def useless(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Return the sentences of bad verdicts."""
+    """Yield the sentences of bad verdicts."""
     return (verdict.sentence() for verdict in verdicts if verdict.is_useless)
