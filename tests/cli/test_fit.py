@@ -379,7 +379,7 @@ def test_what_is_added_to_a_model_has_an_effect(logs, name, tmp_path):
     [
         (["--model", "sevo_m1"], "model: got 'sevo_m1'; .*servo_m1"),
         (["--model", "servo_m1+backlsh"], r"got '\+backlsh'; .*backlash"),
-        (["--model", "pd+supply"], "a PD drive has no supply"),
+        (["--model", "pd+supply"], "a PD controller has no supply"),
         (["--fix", "friction.dynamc=1"], "friction.dynamc: .*dynamic"),
         (["--fix", "friction.dynamic"], "--fix: got 'friction.dynamic'; must be NAME=NUMBER"),
         (["--free", "friction.dynamic=1"], "--free: got 'friction.dynamic=1'; must be PATH, or PATH=LOW:HIGH"),

@@ -158,7 +158,7 @@ def test_the_command_takes_up_what_logs_and_an_actuator_file_tell(tmp_path, comp
         (["--limit", "position=-1:1", "--limit", "speed=0"], "--limit speed: got 0; must be finite and > 0"),
         (["--limit", "position=-1:1"], "inertia [kg·m²], in the file or by --load"),
         (["--limit", "position=-1:1", "--load", "inertia=1", "--seconds", "0"], "--seconds: got 0; must be from 2 to"),
-        (["--limit", "position=-1:1", "--load", "inertia=1", "--model", "servo_m1"], "a servo model needs the supply"),
+        (["--limit", "position=-1:1", "--load", "inertia=1", "--model", "servo_m1"], "a servo model needs commanded positions and the supply"),
     ],
 )
 def test_what_a_motion_cannot_be_made_of_is_refused(tmp_path, complaint, arguments, said):

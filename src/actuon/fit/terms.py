@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models to fit by name, built of terms: ``m4+limit`` is the preset ``m4`` with a largest effort.
+"""Models to fit by name, composed of terms: ``m4+limit`` is the preset ``m4`` with an effort limit.
 
-A term is one effect: its stages, and the parameters of them that a fit determines. A preset is a tuple of terms. Ranges
-follow from how large efforts, speeds and inertias are at the joint, so that they hold for a toy servo and for a leg.
+A term is one effect: its stages, and their free parameters. A preset is a tuple of terms. The ranges of parameters are
+derived from the efforts, speeds and inertias at the joint, so they suit a toy servo as well as a leg.
 
 M1 to M6 are the models of M. Duclusaud, G. Passault, V. Padois and O. Ly, "Extended Friction Models for the Physics
 Simulation of Servo Actuators" (2025); ``m2q`` is M2 with the quadratic terms of M6. ``servo_m4`` has the controller of
@@ -34,11 +34,11 @@ from .model import LOG, Model, Parameter, setting_of, value_at, with_values
 from .plants.plant import Scales
 
 _STILL = 1e-3
-"""Least speed [rad/s or m/s] that ranges follow from."""
+"""Smallest speed [rad/s or m/s] from which ranges are derived."""
 _TEETH_GIVE = 5e-3
-"""Angle [rad] by which teeth give under the largest effort: stiff, and still stable at usual time steps."""
+"""Deflection of the teeth [rad] under the largest effort: stiff, and stable at usual time steps."""
 _FULL_SHARE = 0.005
-"""Share of all samples at the largest duty from which on that duty is taken as 100 %."""
+"""Smallest share of samples at the largest duty for which that duty counts as 100 %."""
 _UNEXPLAINED = 0.01
 """Largest share of the duty's variance that a proportional law may leave unexplained."""
 _ARMATURE = "transmission.reflected_inertia"
@@ -46,12 +46,12 @@ _ARMATURE = "transmission.reflected_inertia"
 
 @dataclass(frozen=True)
 class JointFacts:
-    """Facts on a joint that ranges of parameters follow from.
+    """Facts on a joint from which the ranges of parameters are derived.
 
     Args:
-        scales: How large efforts, speeds and inertias are.
-        logs: What was recorded of it.
-        joint: Its name in the logs.
+        scales: Orders of magnitude at the joint.
+        logs: Logs of the joint.
+        joint: Name of the joint in the logs.
     """
 
     scales: Scales
@@ -60,7 +60,7 @@ class JointFacts:
 
     @property
     def voltage(self) -> float | None:
-        """Supply voltage [V], as the logs state it or as it was measured; None if it is not known."""
+        """Supply voltage [V], from the settings of the logs or measured; None if unknown."""
         stated = [float(log.settings["vin"]) for log in self.logs if isinstance(log.settings.get("vin"), (int, float))]
         if len(stated) == len(self.logs):
             return statistics.fmean(stated)
@@ -69,31 +69,31 @@ class JointFacts:
 
     @property
     def gain_setting(self) -> str:
-        """Name of the setting with the firmware's gain: ``kp`` if every log states it, otherwise empty."""
+        """Name of the setting with the gain of the firmware: ``kp`` if every log states it, else empty."""
         stated = [log.settings.get("kp") for log in self.logs]
         return "kp" if all(isinstance(kp, (int, float)) and kp > 0 for kp in stated) else ""
 
     @property
     def gain(self) -> float:
-        """Median of the firmware's gains; 1 if they are not stated."""
+        """Median gain of the firmware; 1 if the logs do not state it."""
         gains = [float(log.settings["kp"]) for log in self.logs] if self.gain_setting else [1.0]
         return float(statistics.median_low(gains))
 
     @property
     def tracking_error(self) -> float:
-        """Median distance between position and command [rad or m]; 1 if no positions are commanded."""
+        """Median tracking error [rad or m]; 1 if no positions are commanded."""
         joints = [log.joint(self.joint) for log in self.logs]
         errors = [np.abs(j.command - j.position) for j in joints if j.command is not None]
         return max(float(np.median(np.concatenate(errors))), 1e-4) if errors else 1.0
 
     @property
     def is_position_commanded(self) -> bool:
-        """Whether all logs have commands of the position, and not of efforts alone."""
+        """Whether all logs have commanded positions, and not only efforts."""
         return all(log.joint(self.joint).command is not None for log in self.logs)
 
     @property
     def is_servo(self) -> bool:
-        """Whether the logs have what a servo model needs: commands of the position and a supply voltage."""
+        """Whether the logs suit a servo model: they have commanded positions and a supply voltage."""
         return self.voltage is not None and self.is_position_commanded
 
 
@@ -107,10 +107,10 @@ class Term:
 
     Args:
         name: Name of the term.
-        doc: Noun phrase on the effect.
-        add: Return a model with the stages and free parameters of the effect.
-        suits: Return whether a model, and what is known of its joint, have what the effect needs.
-        needs: Part of the error if they do not.
+        doc: Noun phrase that describes the effect.
+        add: Function that adds the stages and free parameters of the effect to a model.
+        suits: Predicate of a model and its joint; False if they lack what the effect needs.
+        needs: End of the error message in that case.
     """
 
     name: str
@@ -121,14 +121,14 @@ class Term:
 
 
 def build_model(name: str, facts: JointFacts) -> Model:
-    """Return the model of a name, with ranges that suit a joint.
+    """Build a model by name, with ranges that suit a joint.
 
     Args:
-        name: Presets and terms, separated by ``+``. Their order does not matter.
-        facts: The joint.
+        name: Presets and terms, separated by ``+``, in any order.
+        facts: Facts on the joint.
 
     Raises:
-        ParameterError: There is no such preset or term, or the logs do not have what one of them needs.
+        ParameterError: A preset or term does not exist, or the logs lack what it needs.
     """
     chosen: set[str] = set()
     for number, part in enumerate(name.split("+")):
@@ -146,10 +146,10 @@ def build_model(name: str, facts: JointFacts) -> Model:
 
 
 def add_term(name: str, model: Model, facts: JointFacts) -> Model:
-    """Return a model with one more of `TERMS`.
+    """Add one of `TERMS` to a model.
 
     Raises:
-        ParameterError: The model, or what is known of its joint, does not have what the term needs.
+        ParameterError: The model or its logs lack what the term needs.
     """
     term = TERMS[name]
     if not term.suits(model, facts):
@@ -193,7 +193,7 @@ def _servo(model: Model, facts: JointFacts) -> Model:
     unknown = () if logged is not None else (Parameter("controller.kp", 0.01 * kp, 100.0 * kp, kp, LOG),)
     return dataclasses.replace(
         model, actuator=actuator, parameters=(*unknown, kt, resistance)
-    )  # gains of a PD drive go
+    )  # replaces the gains of a PD drive
 
 
 def _armature(model: Model, facts: JointFacts) -> Model:
@@ -313,65 +313,65 @@ def _has_ties(model: Model, facts: JointFacts) -> bool:
 TERMS: Mapping[str, Term] = {
     term.name: term
     for term in (
-        Term("kp", "Position gain of a PD drive; none if efforts are commanded.", _kp),
-        Term("kd", "Velocity gain of a PD drive; none if efforts are commanded.", _kd),
+        Term("kp", "Position gain of a PD controller; none if efforts are commanded.", _kp),
+        Term("kd", "Velocity gain of a PD controller; none if efforts are commanded.", _kd),
         Term(
             "servo",
             "Controller of a servo: its gain, torque constant and winding.",
             _servo,
             lambda model, facts: facts.is_servo,
-            "a servo model needs the supply [V], as 'vin' among the settings of each log or as a column, and commands "
-            "of the position; without them fit a PD model, such as pd_coulomb or m4",
+            "a servo model needs commanded positions and the supply [V], as 'vin' in the settings of each log or as a "
+            "column; without them, fit a PD model such as pd_coulomb or m4",
         ),
         Term("armature", "Inertia of the rotor at the joint.", _armature),
-        Term("delay", "Delay of the commands.", _delay),
+        Term("delay", "Delay of commands.", _delay),
         Term("bias", "Bias of the encoder.", _bias),
-        Term("coulomb", "Dry friction.", _coulomb),
-        Term("viscous", "Friction in proportion to the speed.", _viscous),
-        Term("stribeck", "More dry friction at rest.", _stribeck),
-        Term("load", "Dry friction in proportion to the efforts on both sides of the gear.", _load),
+        Term("coulomb", "Coulomb friction.", _coulomb),
+        Term("viscous", "Viscous friction, proportional to the speed.", _viscous),
+        Term("stribeck", "Static friction above Coulomb friction, which decays with speed.", _stribeck),
+        Term("load", "Coulomb friction proportional to the efforts on both sides of the gear.", _load),
         Term(
             "load_stribeck",
-            "Load-dependent friction at rest.",
+            "Load-dependent static friction.",
             _load_stribeck,
             _has_stribeck,
-            "load-dependent friction at rest needs the term 'stribeck' too",
+            "load-dependent static friction also needs the term 'stribeck'",
         ),
         Term(
             "asymmetry",
-            "Load-dependent friction with a coefficient for each side of the gear.",
+            "A coefficient of load-dependent friction for each side of the gear.",
             _asymmetry,
             _has_ties,
-            "an asymmetry is one of load-dependent friction; add it to a model with load, such as m3 or m4",
+            "asymmetry needs load-dependent friction; add it to a model with load, such as m3 or m4",
         ),
         Term(
             "quadratic",
-            "Friction at rest that grows with the square of the efforts.",
+            "Static friction that grows with the square of the efforts.",
             _quadratic,
             _has_stribeck,
-            "friction at rest needs the term 'stribeck' too",
+            "quadratic static friction also needs the term 'stribeck'",
         ),
         Term(
             "dead_band",
             "Position errors that a servo ignores.",
             _dead_band,
             _is_servo,
-            "a PD drive has no dead band; add it to a servo, such as servo_m1",
+            "a PD controller has no dead band; add it to a servo, such as servo_m1",
         ),
         Term(
             "supply",
-            "Supply of a servo that sags under load.",
+            "Supply voltage of a servo that sags under load.",
             _supply,
             _is_servo,
-            "a PD drive has no supply; add it to a servo, such as servo_m1",
+            "a PD controller has no supply; add it to a servo, such as servo_m1",
         ),
-        Term("limit", "Largest effort.", _limit),
+        Term("limit", "Effort limit.", _limit),
         Term(
             "backlash",
-            "Play between motor and joint. Armature and friction are then those of the motor, behind the gap.",
+            "Play between motor and joint. Armature and friction are then on the motor side.",
             _backlash,
             _has_armature,
-            "backlash needs an armature; add it too, or take a preset",
+            "backlash also needs the term 'armature'; add it, or use a preset",
         ),
     )
 }
@@ -396,17 +396,17 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
     **{name: (*_PD, *_JOINT, *friction) for name, friction in _FRICTIONS.items()},
     **{f"servo_{name}": (*_SERVO, *_JOINT, *friction) for name, friction in _FRICTIONS.items()},
 }
-"""Names of models, and the terms of each. More terms can be added to a name: ``m4+limit+backlash``."""
+"""Terms of each model by name. A name can add terms: ``m4+limit+backlash``."""
 
 SELECTED: Mapping[str, tuple[str, ...]] = {
     "servo": ("servo_m1", "servo_m3", "servo_m4", "servo_m2q", "servo_m6"),
     "pd": ("pd", "pd_coulomb", "m3", "m4", "m6"),
 }
-"""Models that a selection compares, by the kind of controller."""
+"""Models that a selection compares, by kind of controller, simple ones first."""
 
 
 def usual_models(joints: Sequence[JointFacts]) -> tuple[str, ...]:
-    """Return the models that a selection compares on some joints, simple ones first."""
+    """Return the names of the models that a selection compares for these joints, simple ones first."""
     return SELECTED["servo" if all(facts.is_servo for facts in joints) else "pd"]
 
 
@@ -416,7 +416,7 @@ def _with(
     actuator: ActuatorConfig | None = None,
     values: dict[str, float] | None = None,
 ) -> Model:
-    """Return a model with more free parameters, in a chain with other stages or numbers."""
+    """Return a model with more free parameters, and with other stages or values."""
     chain = with_values(actuator or model.actuator, values or {})
     return dataclasses.replace(model, actuator=chain, parameters=(*model.parameters, *parameters))
 
@@ -431,7 +431,7 @@ def _friction_of(model: Model) -> FrictionEffectConfig | None:
 
 
 def _with_friction(model: Model, *parameters: Parameter) -> Model:
-    """Return a model with more of friction, in its one stage of friction."""
+    """Return a model with more parameters in its friction stage, which is added if needed."""
     actuator = model.actuator.copy()
     if _friction_of(model) is None:
         actuator.effects.append(FrictionEffectConfig())
@@ -444,20 +444,20 @@ def _with_friction(model: Model, *parameters: Parameter) -> Model:
 
 
 def duty_gain(logs: Sequence[Log], joint: str, setting: str = "") -> float | None:
-    """Return the gain of a servo's firmware [1/rad] by its logged duty: ``duty = gain · (command − position)``.
+    """Estimate the gain of a servo's firmware [1/rad] from its logged duty: ``duty = gain · (command − position)``.
 
-    The duty is read from the quantity ``load``. It must be proportional to the position error, and stay at its largest
-    value in some samples, which is then 100 %. Position and duty need not be read at the same moment: the part of the
-    duty in proportion to the velocity is attributed to that.
+    The duty is the quantity ``load``. It must be proportional to the position error, and saturate in some samples; its
+    largest value is then 100 %. Position and duty may be sampled at different times: a part of the duty that is
+    proportional to the velocity is attributed to that.
 
     Args:
         logs: The logs.
         joint: Name of the joint.
-        setting: Name of a setting of the logs, such as ``kp``, that the gain is proportional to; the result is then
-            the gain for a setting of 1. Empty if the gain is the same in all logs.
+        setting: Name of a setting of the logs, such as ``kp``, to which the gain is proportional; the result is then
+            the gain at a setting of 1. Empty if the gain is the same in all logs.
 
     Returns:
-        The gain, or None if the logs do not show it.
+        The gain; None if the logs do not determine it.
     """
     duties, errors, rates = [], [], []
     for log in logs:
