@@ -403,7 +403,7 @@ def test_a_missing_extra_is_named_before_a_robot_is_read(monkeypatch, complaint)
     for module in ("cmaes", "scipy"):
         monkeypatch.setitem(sys.modules, module, None)
     said = complaint("fit", "none.csv", "--robot", "none.xml")
-    assert "actuon.fit needs 'cmaes', 'scipy': install them with  pip install 'actuon[fit]'" in said
+    assert "actuon.fit needs 'cmaes', 'scipy': install them with pip install 'actuon[fit]'" in said
 
 
 def test_logs_without_a_load_or_motion_are_refused(tmp_path, complaint):

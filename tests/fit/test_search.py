@@ -58,14 +58,14 @@ MODEL = Model(
 )
 
 
-def made_log(values, seed, noise=2e-3, **settings):
-    """A log of a joint with these values, half of the time switched off, made in NumPy."""
+def made_log(values, seed, noise=2e-3, dt=DT, **settings):
+    """A log of a joint with these values, switched off at the end if the seed is odd, made in NumPy."""
     time = uneven_time(2.5, seed)
     command = swinging_command(time, seed=seed)
     enabled = (time < time[0] + 1.7) | (seed % 2 == 0)
     factor = settings.get("kp", 1.0)
     position = simulate(
-        time, command, enabled, (0.2, 0.0), dt=DT, mass=0.5, length=0.1,
+        time, command, enabled, (0.2, 0.0), dt=dt, mass=0.5, length=0.1,
         law=lambda target, q, v: factor * values["controller.kp"] * (target - q) - values["controller.kd"] * v,
         friction={"dynamic": values["friction.dynamic"]}, viscous=values["friction.viscous"],
         armature=values["transmission.reflected_inertia"], bias=values["encoder.bias"], delay=values["delay.delay"],
@@ -89,6 +89,27 @@ def test_parameters_drawn_at_random_are_found_again_within_their_intervals():
             margin = 2.0 * (found.high - found.low) + 1e-9
             assert found.low - margin < values[found.path] < found.high + margin, found
             inside.append(found.low <= values[found.path] <= found.high)
+    assert np.mean(inside) > 0.85
+
+
+def test_intervals_hold_if_logs_do_not_separate_two_parameters():
+    """Damping of controller and joint, in logs of a motor that is never switched off."""
+    values = truth(1)
+    plant = KnownLoadPlant([made_log(values, seed) for seed in (0, 2, 4)], dt=DT)
+    (joint,) = fit_models(plant, [MODEL], QUICK).joints
+    found = {parameter.path: parameter for parameter in joint.parameters}
+    for path in ("controller.kd", "friction.viscous"):
+        assert found[path].low < values[path] < found[path].high
+    assert any("friction.viscous" in sentence for sentence in joint.undetermined)
+
+
+def test_intervals_include_the_bias_by_the_time_step():
+    inside = []
+    for seed in range(3):
+        values = truth(seed)
+        plant = KnownLoadPlant([made_log(values, 10 * seed + i, 2e-4, DT / 8) for i in range(3)], dt=DT)
+        result = fit_models(plant, [MODEL], dataclasses.replace(QUICK, seed=seed))
+        inside += [found.low <= values[found.path] <= found.high for found in result.joints[0].parameters]
     assert np.mean(inside) > 0.85
 
 

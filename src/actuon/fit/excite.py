@@ -29,7 +29,7 @@ from .apply import models_of
 from .model import Model, from_unit, place_of, to_unit, value_at
 from .plants.known_load import SMOOTHED, KnownLoadPlant, Load
 from .plants.plant import Scales
-from .refine import CONFIDENCE, Estimate, undetermined
+from .refine import CONFIDENCE, Estimate, along_singular_vectors, undetermined
 from .terms import JointFacts, build_model
 
 UNNAMED = "joint"
@@ -429,6 +429,17 @@ class Experiment:
         largest = _LARGEST_DERIVATIVE * (self.limits.high - self.limits.low)
         return np.clip(derivatives, -largest, largest).swapaxes(-1, -2)
 
+    def jacobian(self, command: np.ndarray) -> np.ndarray:
+        """Return the derivatives of the positions at the values of the model as intervals need them, shape (T, P)."""
+        plant, parameters = self._plant(command[None]), self.model.parameters
+
+        def positions(points: np.ndarray) -> np.ndarray:
+            (run,) = plant.residuals(plant.trials([self.model], [from_unit(parameters, points)]))
+            return run[..., 0]
+
+        rough = self.jacobians(command[None])[0, 0]
+        return along_singular_vectors(rough, np.clip(to_unit(parameters, self.values), 0.0, 1.0), positions)
+
     def excess(self, positions: np.ndarray, efforts: np.ndarray) -> np.ndarray:
         """Return the relative excess of motions over the limits, shape (R,); at most 0 within the limits."""
         limits, span = self.limits, self.limits.high - self.limits.low
@@ -516,7 +527,7 @@ def _recombined(rng: np.random.Generator, parents: Sequence[np.ndarray], shapes:
 
 def _described(experiment: Experiment, command: np.ndarray) -> Excitation:
     positions, efforts = experiment.motion(command[None])
-    jacobian = experiment.jacobians(command[None])[0, 0]
+    jacobian = experiment.jacobian(command)
     model, count = experiment.model, len(experiment.values)
     reached = require("scipy.stats", "fit", "exciting a joint").norm.ppf(0.5 + 0.5 * CONFIDENCE)
     before, after = (

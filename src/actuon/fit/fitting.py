@@ -11,10 +11,10 @@ import numpy as np
 
 from ..logs import Finding, Log
 from ..typing import PathLike
-from .model import LOG, Model, Parameter, changed
+from .model import LOG, Model, Parameter, changed, from_unit, to_unit
 from .plants.known_load import KnownLoadPlant
 from .plants.plant import Plant
-from .refine import Estimate, refine_all, undetermined, varying
+from .refine import Estimate, Refined, refine_all, undetermined, varying
 from .result import FitResult, FittedJoint, FittedParameter, RunError
 from .search import Search, SearchOptions, run_searches
 from .select import compare
@@ -24,6 +24,8 @@ from .workers import Progress, ProgressFactory, Workers
 
 _STEP_MATTERS = 1.2
 """Largest ratio between the errors at the time step and at half of it."""
+_VALUE_MATTERS = 0.025
+"""Largest change of a value at half the time step, relative, or as a share of a linear range."""
 _AT_BOUND = 1e-3
 """Distance from the end of a range, as a share of the range, below which a value is at that end."""
 
@@ -71,13 +73,11 @@ def fit_logs(
     candidates = candidates_of(plant, model, select=select, fix=fix, free=free)
     if select is False:
         (chosen,) = candidates
-        result = fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume, workers=workers)
-        return _step_checked(plant, result)
+        return fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume, workers=workers)
     compared = compare(plant, candidates, options, progress=told, workers=workers)
     best = next((i for i, one in enumerate(compared) if one.chosen), 0)
     chosen = candidates[best]
     result = fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume, workers=workers)
-    result = _step_checked(plant, result)
     if not compared:
         return dataclasses.replace(result, interrupted=True)
     return result.with_held_out(compared[best].by_run, tuple(compared))
@@ -102,21 +102,6 @@ def candidates_of(
         own = [plant.adapt(joint, one) for joint, one in enumerate(own)]
         found.append([changed(one, fix or {}, free or {}) for one in own])
     return sorted(found, key=lambda own: sum(len(one.parameters) for one in own))
-
-
-def _step_checked(plant: Plant, result: FitResult) -> FitResult:
-    """Return the result, with a warning if the error changes at half the time step."""
-    if plant.loads is None:
-        return result
-    half = plant.replace(dt=0.5 * plant.dt)
-    error = float(half.errors(result.trials(half)).mean())
-    if max(error, result.error) <= _STEP_MATTERS * min(error, result.error) + 1e-3:
-        return result
-    said = (
-        f"at half the time step of {plant.dt:g} s, the error is {1e3 * error:.1f} mrad instead of "
-        f"{1e3 * result.error:.1f}: fit with a shorter time step (dt)"
-    )
-    return dataclasses.replace(result, cautions=(*result.cautions, said))
 
 
 def fit_models(
@@ -162,9 +147,28 @@ def fit_models(
         dt=plant.dt,
         findings=tuple(findings_of(plant)),
         verdicts=judge(plant.runs, plant.joints, errors),
+        cautions=tuple(_step_cautions(plant, refined, float(errors.mean()))),
         per_log=varying(plant, refined.models, refined.values, "log"),
         per_unit=varying(plant, refined.models, refined.values, "unit"),
     )
+
+
+def _step_cautions(plant: Plant, refined: Refined, error: float) -> Iterator[str]:
+    """Yield a warning if half the time step changes the error, or a parameter by more than its statistical error."""
+    if plant.loads is None:
+        return
+    half = float(refined.errors(plant.replace(dt=0.5 * plant.dt)).mean())
+    changes = []
+    if max(half, error) > _STEP_MATTERS * min(half, error) + 1e-3:
+        changes.append(f"the error is {1e3 * half:.1f} mrad instead of {1e3 * error:.1f}")
+    for model, own in zip(refined.models, refined.estimates, strict=True):
+        at_half = from_unit(model.parameters, to_unit(model.parameters, own.values) + own.step_change)
+        for i, p in enumerate(model.parameters):
+            change = abs(own.step_change[i]) * (p.width if p.scale == LOG else 1.0)
+            if change > _VALUE_MATTERS and own.step_change[i] ** 2 > 0.5 * own.covariance[i, i]:
+                changes.append(f"{p.path} is about {at_half[i]:.3g} instead of {own.values[i]:.3g}")
+    if changes:
+        yield f"at half the time step of {plant.dt:g} s, {', '.join(changes)}: fit with a shorter time step (dt)"
 
 
 def findings_of(plant: Plant) -> Iterator[Finding]:

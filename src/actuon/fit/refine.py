@@ -3,7 +3,8 @@
 
 Unknowns are shares of the parameters' ranges. The Jacobian is computed by central differences in one batch. Residuals
 are autocorrelated, so their number is divided by the integrated autocorrelation time, which is 1 for white noise. The
-final estimate minimises the absolute error, and the intervals are those of least absolute errors.
+final estimate minimises the absolute error, and the intervals are those of least absolute errors. If the load is known,
+the change of a value at half the time step enters its interval as a standard error.
 
 A parameter with one value for each log, or for each unit of a fleet, is several unknowns (`Unknowns`). Encoder offsets
 of the logs are therefore estimated together with the other parameters. For logs that a model was not fitted to, the
@@ -183,9 +184,37 @@ class Problem:
             at = rows.stop
         return residuals, jacobian
 
-    def _simulate(self, points: np.ndarray) -> list[np.ndarray]:
+    def principal_jacobian(self, shares: np.ndarray) -> np.ndarray:
+        """Return `jacobian`, with shared parameters differentiated by `along_singular_vectors`."""
+        jacobian = self.jacobian(shares).copy()
+        shared = [i for i, column in enumerate(self.unknowns.columns) if column.part < 0]
+
+        def residuals(points: np.ndarray) -> np.ndarray:
+            every = np.repeat(shares[None], len(points), axis=0)
+            every[:, shared] = points
+            return np.concatenate([run.reshape(len(points), -1) for run in self._simulate(every)], axis=1)
+
+        jacobian[:, shared] = along_singular_vectors(jacobian[:, shared], shares[shared], residuals)
+        return jacobian
+
+    def step_change(self, shares: np.ndarray, jacobian: np.ndarray, noise: float) -> np.ndarray:
+        """Return the linearised change of the solution at half the time step, shape (N,).
+
+        It estimates the bias by the time step, as the error of the integration is of first order. 0 if the residuals
+        are larger at half the step even with this change, so that the logs favour the present step, and if the load is
+        not known.
+        """
+        if self.plant.loads is None:
+            return np.zeros(len(shares))
+        half = self._simulate(shares[None], self.plant.replace(dt=0.5 * self.plant.dt))
+        before, after = self.residuals(shares), np.concatenate([run[0].ravel() for run in half])
+        change = np.linalg.lstsq(jacobian, before - after, noise / np.linalg.norm(jacobian, 2))[0]
+        is_better = np.linalg.norm(after + jacobian @ change) <= np.linalg.norm(before)
+        return np.asarray(change if is_better else np.zeros(len(shares)))
+
+    def _simulate(self, points: np.ndarray, plant: Plant | None = None) -> list[np.ndarray]:
         """Return residuals of the joints that count, by run, shapes (C, J, T)."""
-        runs = self.plant.residuals(self.unknowns.trials(points))
+        runs = (plant or self.plant).residuals(self.unknowns.trials(points))
         return [np.where(np.isfinite(run), run, _DIVERGED)[..., self._joints].swapaxes(1, 2) for run in runs]
 
     def descend(self, steps: int) -> np.ndarray:
@@ -229,7 +258,9 @@ class Estimate:
     noise: float
     """Effective standard deviation of the residuals [rad], corrected for autocorrelation and least absolute errors."""
     covariance: np.ndarray
-    """Covariance of the values as shares of their ranges, shape (P, P)."""
+    """Covariance of the values as shares of their ranges, shape (P, P), with the bias by the time step."""
+    step_change: np.ndarray
+    """Linearised change of the values at half the time step, as shares of their ranges, shape (P,)."""
 
 
 @dataclass(frozen=True)
@@ -262,7 +293,8 @@ def refine(
     """
     unknowns = Unknowns(plant, models, values, lambda own, parameter: own == joint)
     problem = Problem(plant, unknowns, [joint])
-    return _estimate(problem, problem.descend(steps), joint)
+    best = problem.descend(steps)
+    return _estimate(problem, best, problem.principal_jacobian(best), joint)
 
 
 @dataclass(frozen=True)
@@ -279,7 +311,7 @@ def run_refine(task: RefineTask, progress: Progress | None = None) -> tuple[Esti
     """Return the estimate of a joint, and the values in each run, shape (R, P)."""
     problem = Problem(task.plant, Unknowns(task.plant, [task.model], [task.values]))
     best = problem.descend(task.steps)
-    return _estimate(problem, best, 0), problem.unknowns.values(best)[0]
+    return _estimate(problem, best, problem.principal_jacobian(best), 0), problem.unknowns.values(best)[0]
 
 
 def refine_all(
@@ -310,8 +342,10 @@ def refine_all(
     models, values = _with_log_parameters(plant, models, values)
     problem = Problem(plant, Unknowns(plant, models, values))
     best = problem.descend(_TOGETHER * steps)
+    jacobian = problem.principal_jacobian(best)
     estimates = tuple(
-        _estimate(problem, best, j, len(m.parameters) - len(plant.log_parameters)) for j, m in enumerate(models)
+        _estimate(problem, best, jacobian, j, len(m.parameters) - len(plant.log_parameters))
+        for j, m in enumerate(models)
     )
     return Refined(tuple(models), estimates, tuple(problem.unknowns.values(best)))
 
@@ -398,12 +432,15 @@ def _halves(log_of_run: np.ndarray) -> list[tuple[list[int], list[int]]]:
     return parts
 
 
-def _estimate(problem: Problem, best: np.ndarray, joint: int, count: int | None = None) -> Estimate:
+def _estimate(
+    problem: Problem, best: np.ndarray, jacobian: np.ndarray, joint: int, count: int | None = None
+) -> Estimate:
     """Return the values of a joint with their confidence intervals.
 
     Args:
         problem: The least-squares problem.
         best: Solution as shares, shape (N,).
+        jacobian: Derivatives of the residuals at the solution, shape (samples, N).
         joint: Index of the joint.
         count: Number of its parameters to include, P. Default: all.
     """
@@ -416,19 +453,42 @@ def _estimate(problem: Problem, best: np.ndarray, joint: int, count: int | None 
     share = best @ (member / member.sum(axis=0)) if parameters else np.zeros(0)
     values = from_unit(parameters, share)
     if not parameters:
-        return Estimate(values, values, values, np.zeros((0, 0)), 0.0, np.zeros((0, 0)))
-    residuals, jacobian = problem.residuals(best), problem.jacobian(best)
+        return Estimate(values, values, values, np.zeros((0, 0)), 0.0, np.zeros((0, 0)), values)
+    residuals = problem.residuals(best)
     degrees = max(len(residuals) - len(best), 1)
     power = residuals @ residuals / degrees * correlation_time(residuals, problem.lengths)
     noise = _LEAST_ABSOLUTE * float(np.sqrt(power))
     mean = member / member.sum(axis=0)
-    spread = mean.T @ covariance(jacobian, noise) @ mean
+    change = problem.step_change(best, jacobian, noise)
+    spread = mean.T @ (covariance(jacobian, noise) + np.outer(change, change)) @ mean
     factor = require("scipy.stats", "fit", "fitting").t.ppf(0.5 + 0.5 * CONFIDENCE, degrees)
     width = factor * np.sqrt(np.diag(spread))
     low, high = (from_unit(parameters, np.clip(share + side * width, 0.0, 1.0)) for side in (-1.0, 1.0))
     is_own = member.any(axis=1)
     seen = _projected(jacobian @ member, jacobian[:, ~is_own])
-    return Estimate(values, low, high, seen, noise, spread)
+    return Estimate(values, low, high, seen, noise, spread, change @ mean)
+
+
+def along_singular_vectors(
+    jacobian: np.ndarray, shares: np.ndarray, residuals: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Return a Jacobian, differentiated along its singular vectors instead of along the parameters.
+
+    Joints that stick make differences rough. If parameters compensate each other, their columns nearly cancel, and the
+    remaining roughness looks like information. Along a singular vector, both trials stick alike. Rough columns also
+    tilt the vectors, hence two passes.
+
+    Args:
+        jacobian: Derivatives of the residuals by the shares, shape (samples, N).
+        shares: Where they were taken, shape (N,).
+        residuals: Function of points of shape (C, N) that returns residuals, shape (C, samples).
+    """
+    for _ in range(2 if shares.size else 0):
+        steps = STEP * np.linalg.eigh(jacobian.T @ jacobian)[1].T
+        ahead, behind = np.clip(shares + steps, 0.0, 1.0), np.clip(shares - steps, 0.0, 1.0)
+        found = residuals(np.concatenate([ahead, behind]))
+        jacobian = np.linalg.solve(ahead - behind, found[: len(steps)] - found[len(steps) :]).T
+    return jacobian
 
 
 def _projected(jacobian: np.ndarray, others: np.ndarray) -> np.ndarray:
