@@ -172,7 +172,7 @@ def test_errors_of_a_network_follow_the_gain_of_each_log_as_residuals_do(written
 def test_a_network_without_runs_to_hold_out_says_so(plant):
     result = fit_network(plant.subset([0]), "gru", options=QUICK, share=0.01)
     assert result.compared == ()
-    assert "nothing to hold out" in result.warnings[0]
+    assert "no runs could be held out" in result.warnings[0]
     assert np.isfinite(result.applied.mean)
     assert json.loads(json.dumps(result.as_dict()))["network"] == "gru"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network controller from logs, and how it compares with physical models on runs that neither has seen."""
+"""Training of a network controller from logs, and comparison with physical models on held-out runs."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from .workers import LocalWorkers, ProgressFactory, Workers
 KINDS = ("mlp", "lstm", "gru")
 NETWORK = Option("kind", "KIND")
 _SLOW = 0.05
-"""Share of the largest speed below which what friction holds is not known."""
+"""Share of the largest speed below which the effort is unknown, as friction may hold the joint."""
 _FEWEST = 20
-"""Samples that a run needs."""
+"""Minimum number of samples of a run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,15 +46,15 @@ class TrainingRun:
     """One run at even steps, arrays of shape (T,).
 
     Args:
-        command: [rad].
-        position: As measured [rad].
-        velocity: [rad/s], of smoothed positions.
-        enabled: 1 where the motor is switched on, else 0.
-        effort: Of the motor, as logged, or as the load needs it [N·m].
-        is_known: 1 where ``effort`` means something, else 0.
-        inertia: Of the load [kg·m²].
-        gravity: Of the load [N·m].
-        factor: By what the position error is multiplied: the gain of the log, compared with the one trained for.
+        command: Commanded position [rad].
+        position: Measured position [rad].
+        velocity: Velocity [rad/s] from smoothed positions.
+        enabled: 1 while the motor is switched on, else 0.
+        effort: Effort of the motor [N·m], logged or computed from the load.
+        is_known: 1 where ``effort`` is valid, else 0.
+        inertia: Inertia of the load [kg·m²].
+        gravity: Mass times gravity times length of the load [N·m].
+        factor: Factor on the position error: gain of the log divided by the gain of the training.
     """
 
     command: np.ndarray
@@ -70,15 +70,15 @@ class TrainingRun:
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """A training, with all that it needs.
+    """Inputs of a training.
 
     Args:
         kind: ``"mlp"``, ``"lstm"`` or ``"gru"``.
-        runs: What to train on.
-        dt: Step of the runs, and of the network [s].
+        runs: Runs to train on.
+        dt: Time step of the runs and the network [s].
         seed: Seed of the random numbers.
-        effort: Largest effort that the load needs [N·m].
-        share: Of the usual number of steps.
+        effort: Largest effort that the load requires [N·m].
+        share: Share of the usual number of training steps.
     """
 
     kind: str
@@ -91,31 +91,31 @@ class TrainingJob:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained network, and the parameters of the joint that were found with it."""
+    """A trained network, and the physical parameters estimated with it."""
 
     kind: str
     weights: dict[str, np.ndarray]
-    """By the names of PyTorch."""
+    """Weights by their names in PyTorch."""
     steps: tuple[int, ...]
-    """History steps that an MLP sees."""
+    """Input history of an MLP [steps]."""
     pos_scale: float
     vel_scale: float
     effort_scale: float
     dt: float
     dynamic: float
-    """Dry friction [N·m]."""
+    """Coulomb friction [N·m]."""
     load: float
-    """Share of the efforts that rubs."""
+    """Coefficient of load-dependent friction [1]."""
     viscous: float
-    """[N·m·s/rad]."""
+    """Viscous friction [N·m·s/rad]."""
     armature: float
-    """[kg·m²]."""
+    """Armature [kg·m²]."""
     bias: float
-    """Of the encoder [rad]."""
+    """Bias of the encoder [rad]."""
     ranges: dict[str, tuple[float, float]]
-    """Of the inputs in the runs it was trained on: ``position_error`` [rad] and ``velocity`` [rad/s]."""
+    """Range of each input in the training: ``position_error`` [rad] and ``velocity`` [rad/s]."""
     error: float
-    """Mean absolute error [rad] over windows, at the end."""
+    """Mean absolute error [rad] over windows at the end of the training."""
     interrupted: bool = False
 
     @property
@@ -126,37 +126,37 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class NetworkResult:
-    """A trained network, and its errors."""
+    """A trained network and its errors."""
 
     joint: str
     trained: Trained
     setting: str
-    """Setting of the logs with which its gain grows, or empty."""
+    """Setting of the logs to which its gain is proportional, or empty."""
     gain: float
-    """The one for which it is."""
+    """Value of the setting for which the network was trained."""
     applied: Applied
-    """In the runs that it was trained on."""
+    """Errors in the training runs."""
     compared: tuple[Compared, ...]
-    """Physical models and the network, on runs that they were not fitted to; empty where none could be held out."""
+    """Errors of physical models and the network on held-out runs; empty if none could be held out."""
     outside: dict[str, float]
-    """Share of samples outside of the range of the training, by group that was held out."""
+    """Share of samples outside the training range, by held-out group."""
     seed: int
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons to doubt the network, in sentences."""
+        """Warnings to read before using the network."""
         return tuple(self._warnings())
 
     def _warnings(self) -> Iterator[str]:
         if self.trained.interrupted:
-            yield "the training was interrupted: this is the network as it was by then"
+            yield "the training was interrupted: this is the network at that moment"
         if not self.compared:
-            yield "there was nothing to hold out, so that how it does on other motion is not known: record more runs"
+            yield "no runs could be held out, so its error on other motion is unknown: record more runs"
         for group, share in self.outside.items():
             if share > 0.0:
                 yield (
-                    f"{group}, held out: {100.0 * share:.1f} % of the samples are outside of the range that the "
-                    "network was trained on, where it is not to be relied on"
+                    f"{group}, held out: {100.0 * share:.1f} % of the samples are outside the training range, where "
+                    "the network is unreliable"
                 )
         physical = [one for one in self.compared if one.name != self.trained.kind]
         network = next((one for one in self.compared if one.name == self.trained.kind), None)
@@ -169,10 +169,10 @@ class NetworkResult:
                 )
 
     def save(self, path: PathLike) -> Path:
-        """Write the network, and beside it the actuator that has it; returns the file of the latter.
+        """Write the network, and an ``actuon.yaml`` with it next to it; returns the path of the latter.
 
         Args:
-            path: Of the network, ``.safetensors``. The actuator gets the same name with ``.yaml``.
+            path: File of the network, ``.safetensors``. The motor file has the same name with ``.yaml``.
         """
         path = Path(path)
         save_trained(self.trained, path)
@@ -191,7 +191,7 @@ class NetworkResult:
         return yaml
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all numbers, as JSON can hold them; errors in mrad."""
+        """Return the result as plain data for JSON, with errors in mrad."""
         return {
             "network": self.trained.kind,
             "joint": self.joint,
@@ -216,27 +216,27 @@ def fit_network(
     progress: ProgressFactory | None = None,
     workers: Workers | None = None,
 ) -> NetworkResult:
-    """Train a network on all runs, and compare others of its kind with physical models on held-out runs.
+    """Train a network on all runs, and compare its kind with physical models by cross-validation.
 
     Args:
-        plant: A joint with a known load, and its runs.
+        plant: Joint with a known load, and its runs.
         kind: ``"mlp"``, ``"lstm"`` or ``"gru"``.
-        candidates: Physical models to compare it with, each a list of one.
-        options: The seed, and how long and how wide to search for the physical ones.
-        share: Of the usual number of steps of the training.
-        progress: Called with how far it is.
-        workers: What runs trainings and searches. Default: this process.
+        candidates: Physical models to compare with, each a list of one.
+        options: Seed, and effort of the searches for the physical models.
+        share: Share of the usual number of training steps.
+        progress: Called with the title of each task; returns its callback.
+        workers: Runner of trainings and searches. Default: this process.
     """
     training = import_training()
     check_kind(kind)
     if plant.loads is None:
-        raise ParameterError("needs a joint with a known load; that of a robot's joints is not known", option=NETWORK)
+        raise ParameterError("needs a joint with a known load; those of a robot are unknown", option=NETWORK)
     options = options or SearchOptions()
     (joint,), (scales,) = plant.joints, plant.scales()
     facts = JointFacts(scales, plant.runs, joint)
     if not facts.is_position_commanded:
         raise ParameterError(
-            "needs logs with commands of the position, which the network's error is made of", option=NETWORK
+            "needs logs with commanded positions, from which the network's input is computed", option=NETWORK
         )
     setting, gain = facts.gain_setting, facts.gain
     runs = [
@@ -272,15 +272,15 @@ def fit_network(
 
 
 def training_run(log: Log, load: Load, dt: float, scales: Scales, setting: str, gain: float) -> TrainingRun:
-    """Return a run at even steps, with velocities and the effort that its load needs.
+    """Resample a run to even steps, with velocities and the effort that its load requires.
 
     Args:
-        log: The run, of one joint.
-        load: What hangs at it.
-        dt: The step [s].
-        scales: How large things are at the joint.
-        setting: Of the log with which its gain grows, or empty.
-        gain: The one that is trained for.
+        log: Run of one joint.
+        load: Load of the joint.
+        dt: Time step [s].
+        scales: Orders of magnitude at the joint.
+        setting: Setting of the log to which its gain is proportional, or empty.
+        gain: Value of the setting for which the network is trained.
     """
     even = log.resampled(dt)
     (joint,) = even.joints
@@ -300,7 +300,7 @@ def training_run(log: Log, load: Load, dt: float, scales: Scales, setting: str, 
 
 
 def check_kind(kind: str) -> None:
-    """Raise an error if there is no such kind of network."""
+    """Check that a kind of network exists."""
     if kind not in KINDS:
         raise ParameterError(f"got '{kind}'; {listed(kind, KINDS, 'networks')}", option=NETWORK)
 
@@ -318,7 +318,7 @@ def import_training() -> Any:
 
 
 def save_trained(trained: Trained, path: Path) -> None:
-    """Write a network with its rate, its inputs, their scales and the range of its training inside."""
+    """Write a network with metadata: rate, inputs, scales and training range."""
     save_network(
         import_training().module_of(trained),
         path,
@@ -333,7 +333,7 @@ def save_trained(trained: Trained, path: Path) -> None:
 
 
 def network_model(trained: Trained, path: Path, setting: str, gain: float) -> Model:
-    """Return the chain with a network from its file, and with the parameters that were found with it."""
+    """Return the model with a network from its file, and the physical parameters estimated with it."""
     rubbing = {"load_motor": trained.load, "load_external": trained.load}
     actuator = ActuatorConfig(
         NeuralControlConfig(str(path), pos_scale=trained.pos_scale if setting else None),
@@ -346,7 +346,7 @@ def network_model(trained: Trained, path: Path, setting: str, gain: float) -> Mo
 
 
 def _applied(plant: Plant, trained: Trained, setting: str, gain: float) -> Applied:
-    """Replay the network, as its file has it, in the runs of a plant."""
+    """Replay the network, written to a file, in the runs of a plant."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.safetensors"
         save_trained(trained, path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network controllers in a replay: their time step, and inputs outside of the range of their training."""
+"""Network controllers in a replay: their time step, and inputs outside their training range."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .model import Model
 from .plants.plant import Plant
 
 SMOOTHED = 0.044
-"""Width [s] of the filter that differentiates positions, for a training and for the range of its inputs."""
+"""Width [s] of the filter that differentiates positions for a training and for the range of its inputs."""
 OUTSIDE = 0.01
-"""Share of samples outside of the range of a network's training that is worth a warning."""
+"""Share of samples outside the training range above which a warning is given."""
 
 
 def outside_of(plant: Plant, models: Sequence[Model], residuals: Sequence[np.ndarray]) -> dict[str, float]:
-    """Return the share of samples at which the inputs of a network are outside of the range of its training, by joint.
+    """Return the share of samples with inputs outside the training range of a network, by joint.
 
-    Runs that diverged do not count.
+    Ignores runs that diverged.
 
     Args:
-        plant: With the runs.
-        models: One for each joint; those without a network, or whose file does not say its range, are left out.
-        residuals: Simulated less measured position [rad] of each run, shape (T, J).
+        plant: Plant with the runs.
+        models: One for each joint. Models without a network, or without a range in its file, are omitted.
+        residuals: Simulated − measured position [rad] of each run, shape (T, J).
     """
     found = {}
     for j, (joint, model) in enumerate(zip(plant.joints, models, strict=True)):
@@ -59,7 +59,7 @@ def outside_of(plant: Plant, models: Sequence[Model], residuals: Sequence[np.nda
 
 
 def _is_outside(simulated: Log, factor: float, ranges: dict[str, tuple[float, float]]) -> np.ndarray:
-    """Return the samples at which the inputs of a network are outside while its motor is switched on, shape (T,)."""
+    """Return the samples with inputs outside the range while the motor is switched on, bool of shape (T,)."""
     (joint,) = simulated.joints
     inputs = {"velocity": simulated.derivatives(SMOOTHED)[1][:, 0]}
     if joint.command is not None:
@@ -73,7 +73,7 @@ def _is_outside(simulated: Log, factor: float, ranges: dict[str, tuple[float, fl
 
 
 def network_step(path: PathLike, allow_unsafe_torch_checkpoints: bool = False) -> float | None:
-    """Return the time step [s] at which the networks of an actuator file run; None if they do not state it.
+    """Return the time step [s] of the networks in an actuator file; None if they do not state it.
 
     Args:
         path: An ``actuon.yaml``.

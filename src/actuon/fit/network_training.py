@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Training of a network controller on logs of a joint with a known load, in PyTorch, which this module imports.
 
-The network gives the effort of the motor; what else the joint has is found together with it: an armature, an encoder's
-bias, and dry and viscous friction, which hold a joint that a smooth network could not, and are there as well while the
-motor is switched off. All of them move the joint as in a fit,
+The network computes the effort of the motor. Armature, bias of the encoder, and Coulomb and viscous friction are
+estimated with the network. Friction holds the joint, which a smooth network cannot, and also acts while the motor is
+switched off. The joint moves as in a fit,
 
 .. math::
     J\,(v' - v)/h = \tau_{net} + \tau_e - f - b\,v', \qquad |f| \le F + \mu\,|\tau_{net} - \tau_e|
 
-and the mean absolute error of the positions is made less by Adam, through the motion: first over short windows of the
-logs, each from its measured state, then over longer ones. Before that the network learns the effort that is logged, or
-the one that the load needs where it is not.
+First, the network learns the logged effort, or the effort that the load requires. Then Adam minimises the mean absolute
+error of the positions through the simulated motion, over short windows of the logs and later longer ones. Each window
+starts from its measured state.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from .workers import Progress
 _WINDOWS = (0.1, 0.3, 1.0)
 """Lengths of the windows [s]."""
 _EVERY = 0.25
-"""Share of a window after which the next one begins."""
+"""Distance between the starts of windows, as a share of a window."""
 _BATCH = (256, 192, 128)
-"""Windows in one step, of each length."""
+"""Batch size for each length of windows."""
 _ITERATIONS = {"mlp": (200, 130, 95), "lstm": (140, 90, 70), "gru": (140, 90, 70)}
-"""Steps with each length, so that one takes half a minute on a core for 12 runs of 6 s."""
+"""Training steps for each length, about half a minute on one core for 12 runs of 6 s."""
 _REGRESSION = 200
-"""Steps in which the network learns efforts."""
+"""Training steps for the efforts."""
 _LAGS = (0.0, 0.004, 0.008, 0.016, 0.032)
 """Ages of the inputs of an MLP [s]."""
 _BURN_IN = 0.12
-"""Time [s] over which a recurrent network sees what was measured before a window."""
+"""Time [s] of measured inputs that a recurrent network gets before a window."""
 _RATE = 3e-3
 _WIDTH = {"mlp": 32, "lstm": 16, "gru": 16}
 _BIAS = 0.02
-"""Bias of an encoder [rad] that counts as one."""
+"""Unit of the bias of the encoder [rad]."""
 
 
 class LSTM(torch.nn.Module):
-    """One layer of so many units over position error and velocity, and a head."""
+    """LSTM layer of position error and velocity with ``width`` units, and a linear output."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -62,7 +62,7 @@ class LSTM(torch.nn.Module):
 
 
 class GRU(torch.nn.Module):
-    """One layer of so many units over position error and velocity, and a head."""
+    """GRU layer of position error and velocity with ``width`` units, and a linear output."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -76,11 +76,11 @@ class GRU(torch.nn.Module):
 
 
 def make_module(kind: str, steps: int) -> Any:
-    """Return a network of scaled position errors and velocities to the scaled effort.
+    """Return a network from scaled position errors and velocities to the scaled effort.
 
     Args:
         kind: One of `KINDS`.
-        steps: How many steps an MLP sees.
+        steps: Number of history steps of an MLP.
     """
     nn, width = torch.nn, _WIDTH[kind]
     if kind == "mlp":
@@ -97,16 +97,16 @@ def module_of(trained: Trained) -> Any:
 
 
 class Rolled:
-    """A network and the joint that it moves, with the parameters that are found beside its weights.
+    """A network and the joint that it drives, with the physical parameters estimated with its weights.
 
     Args:
         kind: One of `KINDS`.
-        steps: History steps that an MLP sees.
-        history: Steps before a window that are needed.
-        dt: Of a step [s].
-        scales: On position error, velocity and effort.
-        inertia: Of the load [kg·m²], of which the armature is a share at first.
-        damping: Effort by speed [N·m·s/rad], of which viscous friction is a share at first.
+        steps: Input history of an MLP [steps].
+        history: Number of steps required before a window.
+        dt: Time step [s].
+        scales: Scales of position error, velocity and effort.
+        inertia: Inertia of the load [kg·m²]; the initial armature is a share of it.
+        damping: Effort over speed [N·m·s/rad]; the initial viscous friction is a share of it.
     """
 
     def __init__(
@@ -123,20 +123,20 @@ class Rolled:
 
     @property
     def physical(self) -> list[Any]:
-        """Free parameters beside the weights."""
+        """Physical parameters."""
         return [*self._logs.values(), self._bias]
 
     def found(self) -> dict[str, float]:
-        """Return the parameters beside the weights, by name."""
+        """Return the values of the physical parameters by name."""
         return {name: float(value.detach().exp()) for name, value in self._logs.items()} | {
             "bias": _BIAS * float(self._bias.detach())
         }
 
     def gather(self, windows: Sequence[tuple[TrainingRun, int]], length: int) -> dict[str, Any]:
-        """Return windows of so many steps as tensors, W of each.
+        """Return W windows of ``length`` steps as tensors.
 
-        ``errors`` and ``speeds`` are those of the steps before, the last first, scaled by the run's factor, shape
-        (W, history); 0 before a run begins, as a new state is.
+        ``errors`` and ``speeds`` are the inputs of the preceding steps, latest first, shape (W, history); 0 before a
+        run begins, like a new state.
         """
         columns: dict[str, list[Any]] = {
             name: []
@@ -163,17 +163,17 @@ class Rolled:
         return {name: torch.tensor(np.array(rows), dtype=torch.float32) for name, rows in columns.items()}
 
     def chosen(self, batch: Mapping[str, Any], rows: Any) -> dict[str, Any]:
-        """Return some of the windows."""
+        """Return a selection of the windows."""
         return {name: values[rows] for name, values in batch.items()}
 
     def effort_at(self, batch: Mapping[str, Any]) -> Any:
-        """Return the effort [N·m] at the first step of each window by the measured motion, shape (W,)."""
+        """Return the effort [N·m] at the first step of each window for the measured motion, shape (W,)."""
         controller = _Controller(self, batch)
         error = batch["factor"] * (batch["command"][:, 0] - batch["position"])
         return controller.effort(error, batch["velocity"])
 
     def roll(self, batch: Mapping[str, Any]) -> Any:
-        """Return positions [rad] after each step of each window, as the encoder shows them, shape (W, steps)."""
+        """Simulate each window; return the encoder's positions after each step [rad], shape (W, steps)."""
         dt = self._dt
         dynamic, load, viscous, armature = (self._logs[n].exp() for n in ("dynamic", "load", "viscous", "armature"))
         inertia = batch["inertia"] + armature
@@ -196,7 +196,7 @@ class Rolled:
 
 
 class _Controller:
-    """A network that is stepped, with its state."""
+    """A network with its state."""
 
     def __init__(self, rolled: Rolled, batch: Mapping[str, Any]):
         self._rolled = rolled
@@ -212,7 +212,7 @@ class _Controller:
         self._state = tuple(own * inside for own in state) if rolled.kind == "lstm" else state * inside
 
     def effort(self, error: Any, velocity: Any) -> Any:
-        """Step, and return the effort [N·m] for position errors and velocities, all of shape (W,)."""
+        """Advance one step; return the effort [N·m] for position errors and velocities, all of shape (W,)."""
         if self._rolled.kind != "mlp":
             given = torch.stack([self._pos * error, self._vel * velocity], 1)[:, None]
             out, self._state = self._rolled.network(given, self._state)
@@ -225,7 +225,7 @@ class _Controller:
         return torch.addmm(c, hidden, last)[:, 0]
 
     def _scaled_layers(self) -> list[tuple[Any, Any]]:
-        """Return transposed weights and biases of an MLP, with the scales in them: there are many small steps."""
+        """Return transposed weights and biases of an MLP with the scales included, to save operations."""
         layers = [self._rolled.network[i] for i in (0, 2, 4)]
         count = len(self._rolled.steps)
         scales = torch.tensor([self._pos] * count + [self._vel] * count)
@@ -234,7 +234,7 @@ class _Controller:
 
 
 def run_training(job: TrainingJob, progress: Progress | None = None) -> Trained:
-    """Train a network. The same seed gives the same network; an interrupt returns it as it is by then."""
+    """Train a network. The same seed gives the same network; an interrupt returns the present one."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -246,7 +246,7 @@ def run_training(job: TrainingJob, progress: Progress | None = None) -> Trained:
 
 
 class _Training:
-    """The state of a training."""
+    """State of a training."""
 
     def __init__(self, job: TrainingJob, progress: Progress | None):
         self._job, self._progress = job, progress
@@ -281,7 +281,7 @@ class _Training:
         self._error = math.inf
 
     def run(self) -> Trained:
-        """Learn efforts, then motions over longer and longer windows."""
+        """Learn efforts, then motions over increasingly long windows."""
         is_interrupted = False
         try:
             self._learn_efforts()
@@ -298,7 +298,7 @@ class _Training:
         )  # fmt: skip
 
     def _windows(self, length: int) -> list[tuple[TrainingRun, int]]:
-        """Return windows of so many steps: runs, and where they begin. Each run has one at its start."""
+        """Return windows of ``length`` steps as runs and start indices. Each run has one at its start."""
         every = max(1, round(_EVERY * length))
         found = []
         for run in self._job.runs:
@@ -309,7 +309,7 @@ class _Training:
         return found
 
     def _learn_efforts(self) -> None:
-        """Regress the network on the known efforts, from measured inputs."""
+        """Fit the network to the known efforts, with measured inputs."""
         windows = self._windows(1)
         known = [(run, begin) for run, begin in windows if run.is_known[begin] > 0.0]
         if not known:
@@ -326,7 +326,7 @@ class _Training:
             optimiser.step()
 
     def _learn_motion(self, seconds: float, size: int, count: int) -> None:
-        """Reduce the error of positions over windows of this length."""
+        """Minimise the error of positions over windows of this length [s]."""
         shortest = min(len(run.position) for run in self._job.runs)
         length = min(max(2, round(seconds / self._job.dt)), shortest - 2)
         windows = self._windows(length)

@@ -540,16 +540,16 @@ def undetermined(parameters: Sequence[Parameter], jacobian: np.ndarray, noise: f
     widths = np.array([math.log(p.high / p.low) if p.scale == LOG else 1.0 for p in parameters])
     _, sizes, directions = np.linalg.svd(jacobian / widths, full_matrices=False)
     spreads = noise / np.maximum(sizes, 1e-300)
-    found = []
+    found: dict[frozenset[int], str] = {}
     for spread, direction in sorted(zip(spreads, directions, strict=True), key=lambda pair: -pair[0]):
         if spread < MAX_SPREAD:
             break
-        found.append(_sentence(parameters, direction))
-    return found
+        part = [int(i) for i in np.argsort(-np.abs(direction)) if abs(direction[i]) >= _TAKES_PART]
+        found.setdefault(frozenset(part), _sentence(parameters, direction, part))
+    return list(found.values())
 
 
-def _sentence(parameters: Sequence[Parameter], direction: np.ndarray) -> str:
-    part = [i for i in np.argsort(-np.abs(direction)) if abs(direction[i]) >= _TAKES_PART]
+def _sentence(parameters: Sequence[Parameter], direction: np.ndarray, part: Sequence[int]) -> str:
     if len(part) == 1:
         return f"{parameters[part[0]].path} is not identifiable from these logs; fix it, or record motion that shows it"
     paths = [parameters[i].path for i in part]

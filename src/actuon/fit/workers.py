@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Workers`: what runs tasks of a fit, in this process or on a Ray cluster. The same is found on both.
+"""`Workers`: runners of the tasks of a fit, in this process or on a Ray cluster.
 
-A task is a function of what it holds alone, so that what is found does not depend on where it runs, or on what runs
-beside it.
+The result of a task depends only on its inputs, so both runners give identical results.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from ..errors import ActuonError, Option, ParameterError, StateError, require
 from ..version import __version__
 
 Progress = Callable[[int, np.ndarray], None]
-"""Called after each generation with its number and the least error of each joint [rad], shape (J,)."""
+"""Callback after each generation, with its number and the smallest error of each joint [rad], shape (J,)."""
 ProgressFactory = Callable[[str], Progress | None]
-"""Gets the title of a task, gives what is told after each of its generations."""
+"""Function of the title of a task that returns its callback."""
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 _PREFIX = "ray"
 _POLL = 0.2
-"""Time [s] between two looks at how far the tasks are."""
+"""Time [s] between two reports of progress."""
 
 
 class Workers(Protocol):
@@ -37,15 +36,15 @@ class Workers(Protocol):
         self, function: Callable[[_Task, Progress | None], _Result], tasks: Sequence[_Task], titles: Sequence[str],
         progress: ProgressFactory | None = None,
     ) -> Iterator[_Result]:  # fmt: skip
-        """Return the result of each task, in their order, as soon as all before it are done.
+        """Yield the result of each task in order, as soon as all tasks before it are done.
 
-        After an interrupt, tasks that have begun end with the best so far, and no others begin.
+        After an interrupt, running tasks return their best result so far, and no others start.
 
         Args:
-            function: Of a module, so that others can import it. Gets a task, and what to tell after each generation.
-            tasks: Each can be pickled.
-            titles: What to call each.
-            progress: Called with how far they are.
+            function: Module-level function of a task and a callback.
+            tasks: Tasks, which can be pickled.
+            titles: Title of each task.
+            progress: Called with the title of a task; returns its callback.
         """
 
 
@@ -53,7 +52,7 @@ _ON = Option("address", "--on")
 
 
 class LocalWorkers:
-    """Runs tasks in this process, one after the other."""
+    """Runner of tasks in this process, one after the other."""
 
     def map(
         self, function: Callable[[_Task, Progress | None], _Result], tasks: Sequence[_Task], titles: Sequence[str],
@@ -65,10 +64,10 @@ class LocalWorkers:
 
 
 class RayWorkers:
-    """A Ray cluster. Use it in a ``with`` statement, which leaves the cluster, or ends the one it has started.
+    """Runner of tasks on a Ray cluster. A ``with`` statement leaves the cluster, or stops the one it started.
 
     Args:
-        address: ``ray`` for a cluster on this machine, or the one in ``RAY_ADDRESS``; ``ray://HOST:PORT`` for another.
+        address: ``ray`` for this machine or the cluster in ``RAY_ADDRESS``; ``ray://HOST:PORT`` for another.
     """
 
     def __init__(self, address: str = _PREFIX):
@@ -86,7 +85,7 @@ class RayWorkers:
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise StateError(
                     f"cannot reach Ray at '{self._address or 'this machine'}': {error}; check that it runs, and that "
-                    "RAY_AUTH_MODE is set as it is there",
+                    "RAY_AUTH_MODE has the same value on both sides",
                     option=_ON,
                 ) from error
             self._has_joined = True
@@ -101,7 +100,7 @@ class RayWorkers:
         self, function: Callable[[_Task, Progress | None], _Result], tasks: Sequence[_Task], titles: Sequence[str],
         progress: ProgressFactory | None = None,
     ) -> Iterator[_Result]:  # fmt: skip
-        """See `Workers.map`. All tasks are handed to the cluster at once."""
+        """See `Workers.map`. Submits all tasks at once."""
         ray = self._ray
         board = ray.remote(num_cpus=0)(_Board).remote()
         run = ray.remote(num_cpus=1)(_run)
@@ -121,7 +120,7 @@ class RayWorkers:
             yield self._result(awaited)
 
     def _result(self, task: Any) -> Any:
-        """Return the result of a task; its errors are raised as if they had come from here."""
+        """Return the result of a task, or raise its error."""
         try:
             return self._ray.get(task)
         except self._ray.exceptions.RayTaskError as error:
@@ -131,29 +130,29 @@ class RayWorkers:
 
 
 class _Board:
-    """Where tasks say how far they are, and learn that they are to stop. An actor of Ray."""
+    """Ray actor through which tasks report progress and learn that they must stop."""
 
     def __init__(self) -> None:
         self._news: dict[int, tuple[int, np.ndarray]] = {}
         self._is_stopped = False
 
     def tell(self, number: int, generation: int, errors: np.ndarray) -> bool:
-        """Say how far a task is. Returns whether it is to stop."""
+        """Report the progress of a task; returns True if it must stop."""
         self._news[number] = generation, errors
         return self._is_stopped
 
     def news(self) -> dict[int, tuple[int, np.ndarray]]:
-        """Return what was said since the last call, by task."""
+        """Return the progress since the last call, by task."""
         news, self._news = self._news, {}
         return news
 
     def stop(self) -> None:
-        """Let all tasks stop after their present generation, those too that begin later."""
+        """Stop all tasks, present and future ones, after their present generation."""
         self._is_stopped = True
 
 
 def _tell(news: dict[int, tuple[int, np.ndarray]], titles: Sequence[str], progress: ProgressFactory | None) -> None:
-    """Pass on how far tasks are, each under its title."""
+    """Report the progress of tasks under their titles."""
     for number, (generation, errors) in sorted(news.items()):
         told = progress(titles[number]) if progress is not None else None
         if told is not None:
@@ -163,10 +162,10 @@ def _tell(news: dict[int, tuple[int, np.ndarray]], titles: Sequence[str], progre
 def _run(
     function: Callable[[_Task, Progress | None], _Result], task: _Task, number: int, board: Any, version: str
 ) -> _Result:
-    """Run one task, on the machine that has it."""
+    """Run one task on a machine of the cluster."""
     if version != __version__:
         raise StateError(
-            f"a machine of the cluster has Actuon {__version__}, this one has {version}; must be the same", option=_ON
+            f"a machine of the cluster has Actuon {__version__}, this one has {version}; both must agree", option=_ON
         )
     os.environ["ACTUON_NUM_THREADS"] = "1"
     ray = require("ray", "ray", "running fits on a Ray cluster")
