@@ -411,7 +411,7 @@ def test_logs_without_a_load_or_motion_are_refused(tmp_path, complaint):
     time = np.arange(200) * 0.01
     rows = "\n".join(f"{t:.3f},{np.sin(t):.4f},{np.sin(t - 0.1):.4f}" for t in time)
     path.write_text(f"time,command,position\n{rows}\n")
-    assert "log.csv: the load is not given; it needs mass [kg]" in complaint("fit", path)
+    assert "log.csv: the load is missing; set mass [kg]" in complaint("fit", path)
     still = pendulum_log("still", time, np.zeros(200), np.zeros(200))
     with pytest.raises(actuon.ActuonError, match="still: the joint does not move"):
         KnownLoadPlant([still]).scales()

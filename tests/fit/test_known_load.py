@@ -124,7 +124,7 @@ def test_a_load_is_that_of_the_log_or_the_one_given():
     assert (rod.inertia, rod.gravity) == (1.0, 15.0)
     log = drop_log()
     bare = type(log)(log.path, log.time, log.joints, {"kp": 1.0})
-    with pytest.raises(actuon.ActuonError, match="drop: the load is not given; it needs mass"):
+    with pytest.raises(actuon.ActuonError, match="drop: the load is missing; set mass"):
         KnownLoadPlant([bare])
     KnownLoadPlant([bare], {"inertia": 0.01})
 

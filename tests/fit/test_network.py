@@ -207,5 +207,5 @@ def test_logs_of_commanded_efforts_are_refused(plant):
     (log, *_) = plant.runs
     (joint,) = log.joints
     pushed = dataclasses.replace(joint, command=None, effort_command=np.zeros(len(log)))
-    with pytest.raises(actuon.ParameterError, match="needs logs with commands of the position"):
+    with pytest.raises(actuon.ParameterError, match="needs logs with commanded positions"):
         fit_network(KnownLoadPlant([dataclasses.replace(log, joints=(pushed,))], dt=DT), "mlp")

@@ -381,7 +381,7 @@ def test_a_position_beyond_a_stop_switches_it_off_and_says_so(arm: Path) -> None
     log = recorded(1, 0.5)
     beyond = dataclasses.replace(log.joints[1], position=log.joints[1].position + 1.2)
     plant = RobotPlant(arm, [dataclasses.replace(log, joints=(log.joints[0], beyond))])
-    assert any("elbow: is at" in finding and "stops are switched off" in finding for finding in plant.findings)
+    assert any("elbow: is at" in finding and "stops are disabled" in finding for finding in plant.findings)
 
 
 def test_joints_that_are_not_logged_stand_still_and_are_named(arm: Path) -> None:
@@ -391,7 +391,7 @@ def test_joints_that_are_not_logged_stand_still_and_are_named(arm: Path) -> None
 def test_a_log_without_commands(arm: Path) -> None:
     log = recorded(1, 0.5)
     silent = dataclasses.replace(log, joints=(log.joints[0], dataclasses.replace(log.joints[1], command=None)))
-    with pytest.raises(LogError, match="joint 'elbow' has neither a command nor a commanded effort"):
+    with pytest.raises(LogError, match="joint 'elbow' has neither commanded positions nor efforts"):
         RobotPlant(arm, [silent])
 
 
@@ -408,8 +408,8 @@ def test_a_log_without_commands(arm: Path) -> None:
         ("robot: [1]", r"robot: got \[1\]; must be text"),
         ("robot: arm.xml\nzeros: each", "zeros: got 'each'; must be each log"),
         ("robot: arm.xml\nencoder_offset: each", "encoder_offset: got 'each'; must be per_log"),
-        ("load: {inertia: 1.0}\nencoder_offset: per_log", "encoder_offset: goes with 'robot', not with 'load'"),
-        ("load: {inertia: 1.0}\nmodel: pd", "model: goes with 'robot'"),
+        ("load: {inertia: 1.0}\nencoder_offset: per_log", "encoder_offset: requires 'robot', not 'load'"),
+        ("load: {inertia: 1.0}\nmodel: pd", "model: requires 'robot'"),
     ],
 )
 def test_a_plant_file_that_is_wrong(arm: Path, tmp_path: Path, text: str, message: str) -> None:

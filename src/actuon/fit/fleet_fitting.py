@@ -94,6 +94,18 @@ def fit_fleet(
         progress: Called with the title of each fit; returns its callback.
         workers: Runner of the fits, one task for each robot. Default: this process.
         options: Further arguments of `fit_logs`: ``fix``, ``free``, ``options``.
+
+    Examples:
+        >>> plants = {}
+        >>> for robot, gain in (("alpha", 0.9), ("beta", 0.8)):
+        ...     time = np.arange(0.0, 1.0, 0.01)
+        ...     joint = actuon.fit.JointLog("knee", gain * np.sin(3.0 * time), np.sin(3.0 * time))
+        ...     log = actuon.fit.Log("run", time, (joint,), {"mass": 0.5, "length": 0.1})
+        ...     plants[robot] = actuon.fit.KnownLoadPlant([log])
+        >>> options = actuon.fit.SearchOptions(starts=1, population=32, generations=10)
+        >>> fleet = actuon.fit.fit_fleet(plants, "pd", options=options).save("fleet.yaml")
+        >>> fleet.robots
+        ('alpha', 'beta')
     """
     if len(plants) < FEWEST:
         raise ParameterError(f"a fleet: got {len(plants)} robots; must be at least {FEWEST}")

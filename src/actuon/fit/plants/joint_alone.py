@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One joint of a robot on its own, while all others move as they did in the logs.
+"""One joint of a robot alone, while all other joints move as in the logs.
 
-What the others do to a joint, with gravity, is then a load and an inertia that are known at each step. So a trial is a
-DOF of a fused kernel, as with a known load, and some hundred times faster than one of the whole robot; and candidates
-of one joint do not disturb those of another.
+Gravity and the other joints are then a known load and inertia at each step. A trial is one DOF of a fused kernel, about
+a hundred times faster than a trial of the whole robot, and candidates of different joints are independent.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .plant import Scales
 from .runs import Run
 
 _LEAST = 1e-9
-"""Inertia [kg·m²] added to that of the table, which must be above zero."""
+"""Inertia [kg·m²] of the load besides that of the table, which must be > 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +30,7 @@ class LoadsAlong:
     """Inertia and loads of one joint at each sample of a log, shape (T,)."""
 
     inertia: np.ndarray
-    """Without that of its motor [kg·m² or kg]."""
+    """Inertia without that of the motor [kg·m² or kg]."""
     load: np.ndarray
     """Effort of gravity and of Coriolis forces [N·m or N]."""
     push: np.ndarray
@@ -42,12 +41,12 @@ class JointAlone(LoadedPlant):
     """One joint of a robot.
 
     Args:
-        joint: Its name, and which one of the runs' it is.
-        runs: The runs, with all joints.
-        loads: Its loads in the whole log of each run.
+        joint: Name of the joint, and its index in the runs.
+        runs: Runs with all joints.
+        loads: Loads of the joint in the whole log of each run.
         scales: Scales of the joint.
-        armature: That of the robot's file, where the chain brings none [kg·m² or kg].
-        facts: Facts on the robot for a search file.
+        armature: Armature in the robot's file, used if the motor model has none [kg·m² or kg].
+        facts: Facts on the robot for a checkpoint.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class JointAlone(LoadedPlant):
         self._set_loads(runs, loaded, wp.get_device("cpu"))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what it is made of, so that it can be sent to another machine."""
+        """Pickle the inputs; kernels are built anew."""
         joint = (self.joints[0], self._joint)
         return JointAlone, (joint, self._on_grid, self._loads, self._scales, self._armature, self._facts)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One joint with a known load: a pendulum, or an inertia. All trials are DOFs of one fused kernel."""
+"""One joint with a known load, a pendulum or an inertia. All trials are DOFs of one fused kernel."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from .runs import Run, usual_step
 
 GRAVITY = 9.81
 STEPS = (0.004, 0.002, 0.001, 0.0005)
-"""Time steps [s] of simulations."""
+"""Time steps to choose from [s]."""
 SMOOTHED = 0.06
-"""Width [s] of the filter that differentiates positions, for speeds and efforts of a joint."""
+"""Width [s] of the filter that differentiates positions for speeds and efforts of a joint."""
 _STILL = 1e-3
-"""A joint that moves less than this [rad] does not move."""
+"""Smallest range of a joint that moves [rad]."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """Load of a joint, at rest where the joint is at 0.
+    """Load of a joint, which hangs at position 0.
 
     Args:
-        inertia: About the joint [kg·m²].
-        gravity: Mass times gravity times length [N·m]: what holds it level.
+        inertia: Moment of inertia about the joint [kg·m²].
+        gravity: Mass times gravity times length [N·m], the effort that holds it level.
     """
 
     inertia: float
@@ -47,16 +47,16 @@ class Load:
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any], where: str = "load") -> Load:
-        """Return the load by ``mass`` [kg] and ``length`` [m] of a pendulum, or by ``inertia`` [kg·m²].
+        """Return the load with ``mass`` [kg] and ``length`` [m] of a pendulum, or ``inertia`` [kg·m²].
 
-        A pendulum may have a rod of ``arm_mass`` [kg] too, and another ``gravity`` [m/s²] than 9.81.
+        A pendulum may also have a rod of ``arm_mass`` [kg], and a ``gravity`` [m/s²] other than 9.81.
         """
         if "inertia" in settings:
             return cls(setting_of(settings, "inertia", where))
         if "mass" not in settings or "length" not in settings:
             raise ParameterError(
-                f"{where}: the load is not given; it needs mass [kg] and length [m] of a pendulum, or inertia [kg·m²], "
-                "in the file or by ",
+                f"{where}: the load is missing; set mass [kg] and length [m] of a pendulum, or inertia [kg·m²], in the "
+                "file or by ",
                 fix=Fix("load=", "--load"),
             )
         mass, length = (setting_of(settings, name, where) for name in ("mass", "length"))
@@ -66,13 +66,13 @@ class Load:
 
 
 class KnownLoadPlant(LoadedPlant):
-    """One joint with a known load, in all runs at once.
+    """One joint with a known load.
 
     Args:
-        logs: The runs, each with one joint.
-        load: ``mass`` and ``length``, or ``inertia``, in place of what the logs say.
-        dt: Time step [s]. Default: one of `STEPS`, about that of the logs.
-        device: Where to run.
+        logs: Runs, each with one joint.
+        load: ``mass`` [kg] and ``length`` [m] of a pendulum, or ``inertia`` [kg·m²]. Overrides the logs' settings.
+        dt: Time step [s]. Default: 4, 2, 1 or 0.5 ms, close to that of the logs.
+        device: Device of the simulation.
 
     Examples:
         >>> time = np.arange(0.0, 1.0, 0.01)
@@ -95,8 +95,8 @@ class KnownLoadPlant(LoadedPlant):
         for log in logs:
             if len(log.joints) != 1:
                 raise ParameterError(
-                    f"{log.path}: has {len(log.joints)} joints ({', '.join(log.joint_names)}); a known load is that of "
-                    "one: name the columns of one joint, or ",
+                    f"{log.path}: has {len(log.joints)} joints ({', '.join(log.joint_names)}); a known load takes one: "
+                    "name the columns of one joint, or ",
                     fix=Fix("use RobotPlant", "give the robot with --robot"),
                 )
         self.runs, self.joints = tuple(logs), logs[0].joint_names
@@ -113,7 +113,7 @@ class KnownLoadPlant(LoadedPlant):
         self._set_loads(on_grid, loaded, wp.get_device(device))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what it is made of: it can be sent to another machine, where its kernels are built anew."""
+        """Pickle the inputs; kernels are built anew."""
         return KnownLoadPlant, (self.runs, self._given, self.dt, str(self._device))
 
     def replace(self, *, runs: Sequence[int] | None = None, dt: float | None = None) -> Self:
@@ -132,13 +132,13 @@ class KnownLoadPlant(LoadedPlant):
         efforts, speeds, inertias, ranges = (np.array(column) for column in zip(*found, strict=True))
         if ranges.max() < _STILL:
             raise LogError(
-                f"{self.runs[0].path}: the joint does not move by {_STILL:g} rad in any log: nothing to fit to"
+                f"{self.runs[0].path}: the joint moves less than {_STILL:g} rad in every log; a fit needs motion"
             )
         return [Scales(*(float(column.max()) for column in (efforts, speeds, inertias, ranges)))]
 
 
 def _scales(log: Log, load: Load) -> tuple[float, float, float, float]:
-    """Return effort, speed, inertia and range of the position in one log."""
+    """Return effort, speed, inertia and range of the position in one log. See `Scales`."""
     position, velocity, acceleration = log.derivatives(SMOOTHED)
     effort = load.inertia * acceleration + load.gravity * np.sin(position)
     return (

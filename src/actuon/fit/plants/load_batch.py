@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Candidates × runs of one joint with a known load, as DOFs of few actuators: one kernel for a step of all."""
+"""Candidates × runs of one joint with a known load, as DOFs of one kernel."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ from .plant import Plant, Signal, Trials
 from .runs import Run
 
 CHUNK = 64
-"""Steps that are captured as one graph: at a few hundred trials, a call from Python would count."""
+"""Number of steps captured as one graph, as calls from Python are slow compared with a few hundred trials."""
 _INERTIAS = ("rotor_inertia", "reflected_inertia")
 TRIALS_PER_THREAD = 256
-"""Fewest trials worth a CPU thread of their own."""
+"""Minimum number of trials per CPU thread."""
 
 
 @dataclass(frozen=True)
 class LoadedRuns:
-    """R runs of one joint, with its load in each."""
+    """R runs of one joint with their loads."""
 
     tables: Sequence[np.ndarray]
     """`COLUMNS` of each run, shape (steps, columns)."""
     starts: np.ndarray
-    """Position [rad] and velocity [rad/s], shape (R, 2), as measured."""
+    """Measured position [rad] and velocity [rad/s] at the start, shape (R, 2)."""
     inertias: np.ndarray
-    """Of the loads [kg·m²], shape (R,)."""
+    """Inertias of the loads [kg·m²], shape (R,)."""
     gravities: np.ndarray
-    """Of the loads [N·m], shape (R,)."""
+    """Mass times gravity times length of the loads [N·m], shape (R,)."""
     armature: float = 0.0
-    """Armature of the joint if the chain has none [kg·m²]."""
+    """Armature of the joint if the motor model has none [kg·m²]."""
 
 
 class LoadedPlant(Plant):
-    """Base of plants of one joint whose load is known at each step: their trials are DOFs of one kernel."""
+    """Base of plants of one joint whose load is known at each step. Their trials are DOFs of one kernel."""
 
     def _set_loads(self, on_grid: Sequence[Run], loaded: LoadedRuns, device: wp.Device) -> None:
-        """Set the runs on the steps of the simulation, and the loads in them."""
+        """Set the resampled runs and their loads."""
         self._on_grid, self._loaded, self._device = tuple(on_grid), loaded, device
         self._batches: list[LoadBatch] = []
 
@@ -67,7 +67,7 @@ class LoadedPlant(Plant):
         return [run.at_samples(paths[:, r, : run.steps + 1]) for r, run in enumerate(self._on_grid)]
 
     def _batch(self, trials: Trials) -> LoadBatch:
-        """Return the batch of a model and number of candidates; the ones used last are kept."""
+        """Return the batch for a model and a number of candidates, from a cache of four."""
         (model,) = trials.models
         for batch in self._batches:
             if batch.model is model and batch.candidates == trials.count:
@@ -81,11 +81,11 @@ class LoadBatch:
     """Trials of one model, numbered run by run: trial ``r * C + c`` is candidate c in run r.
 
     Args:
-        model: The model.
-        candidates: How many there are at once, C.
-        runs: The runs.
+        model: Model of the joint.
+        candidates: Number of candidates in a batch, C.
+        runs: Runs of the joint.
         dt: Time step [s].
-        device: Where to run.
+        device: Device of the simulation.
     """
 
     def __init__(self, model: Model, candidates: int, runs: LoadedRuns, dt: float, device: wp.Device):
@@ -97,7 +97,7 @@ class LoadBatch:
         self._shards = [_Shard(model, runs, candidates, slice(a, b), dt, device) for a, b in itertools.pairwise(bounds)]
 
     def errors(self, trials: Trials) -> np.ndarray:
-        """Return mean absolute errors of the position [rad], shape (C, R); not finite where a trial diverged."""
+        """Return mean absolute errors of the position [rad], shape (C, R); not finite if a trial diverged."""
         self._write(trials)
         chunks = -(-self._steps // CHUNK)
         run_together([functools.partial(shard.replay, chunks) for shard in self._shards])
@@ -105,10 +105,10 @@ class LoadBatch:
         return errors.reshape(-1, self.candidates).T
 
     def trace(self, trials: Trials, signal: Signal) -> np.ndarray:
-        """Return a signal of each trial from the start on, shape (C, R, steps + 1).
+        """Return a signal of each trial from its start, shape (C, R, steps + 1).
 
-        Positions [rad] are those that the encoder shows. Efforts [N·m] are those of the motor at the joint in each
-        step, after a first one of 0.
+        Positions [rad] are those of the encoder. Efforts [N·m] are those of the motor at the joint in each step; the
+        first is 0.
         """
         self._write(trials)
         paths = np.concatenate([shard.traced(self._steps, signal) for shard in self._shards], axis=1)
@@ -145,7 +145,7 @@ class _Shard:
         self._places = {path: place_of(config, path) for path in model.written_paths}
         for path, place in self._places.items():
             if place.stage == OUTSIDE:
-                raise ParameterError(f"{path}: means nothing to a joint on its own; fix it, or fit the whole robot")
+                raise ParameterError(f"{path}: does not apply to a single joint; fix it, or fit the whole robot")
         delay, others = self._split(config, chain)
         n = len(run_of)
         is_switched = any((table[:, COLUMNS.index("enabled")] == 0.0).any() for table in runs.tables)
@@ -181,8 +181,7 @@ class _Shard:
     def _split(
         self, config: ActuatorConfig, chain: Sequence[Component]
     ) -> tuple[DelayInterpolated | None, list[Component]]:
-        """The delay that the load does itself, and the stages that are left without it and without gears that do
-        nothing but bring inertia."""
+        """Return the delay, if the load stage can apply it, and the other stages but for gears with inertia alone."""
         delay, others = None, []
         for position, (part, stage) in enumerate(zip(config.stages, chain, strict=True)):
             free = {place.name for place in self._places.values() if place.stage == position}
@@ -193,7 +192,7 @@ class _Shard:
         return delay, others
 
     def write(self, values: dict[str, np.ndarray], bias: np.ndarray) -> None:
-        """Put the numbers of all trials into the chain, and go back to the start."""
+        """Write the values of all trials to the stages, and reset the state."""
         for path, place in self._places.items():
             array = getattr(self._chain[place.stage], place.name)
             array.assign(values[path][self._part].astype(np.float32))
@@ -210,7 +209,7 @@ class _Shard:
         self._arrays["joint_f"].zero_()
 
     def capture(self) -> None:
-        """Capture one step, and `CHUNK` of them. One thread alone may do that at a time."""
+        """Capture one step, and `CHUNK` steps. Not thread-safe."""
         if not self._graphs:
             self._graphs = {steps: self._captured(steps) for steps in (1, CHUNK)}
 
@@ -221,12 +220,12 @@ class _Shard:
         return capture.graph
 
     def replay(self, chunks: int) -> None:
-        """Take `CHUNK` steps so many times."""
+        """Run ``chunks`` times `CHUNK` steps."""
         for _ in range(chunks):
             wp.capture_launch(self._graphs[CHUNK])
 
     def traced(self, steps: int, signal: Signal) -> np.ndarray:
-        """Take so many steps and return a signal before the first and after each, shape (steps + 1, trials)."""
+        """Run ``steps`` steps; return a signal before the first and after each, shape (steps + 1, trials)."""
         traced = self._arrays["joint_q" if signal == "position" else "joint_f"]
         paths = np.empty((steps + 1, traced.shape[0]), np.float32)
         on_host = traced.numpy()  # on the CPU, the array itself
@@ -237,17 +236,17 @@ class _Shard:
         return paths + self._bias if signal == "position" else paths
 
     def errors(self) -> np.ndarray:
-        """Mean absolute error of each trial [rad]."""
+        """Return the mean absolute error of each trial [rad]."""
         return self._state.stages[0].error.numpy().copy()
 
 
 def _is_lag(model: Model, path: str) -> bool:
-    """Whether a parameter is a time for which a ring needs room."""
+    """Return whether a parameter is a delay, which determines the size of a buffer."""
     return place_of(model.actuator, path).name == "delay"
 
 
 def _is_plain(part: Any, free: set[str], besides: Sequence[str]) -> bool:
-    """Whether a config says nothing but ``besides``, and nothing else of it is free."""
+    """Return whether all parameters of a config except ``besides`` are fixed at values without effect."""
     plain = {"ratio": 1.0} | {field.name: field.default for field in dataclasses.fields(part) if field.name != "ratio"}
     said = {name for name, value in plain.items() if name in part.declared() and getattr(part, name) != value}
     return said | free <= set(besides)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A joint with a known load as a stage of the chain that drives it: so a step of both is one kernel.
+r"""A joint with a known load as a stage of its motor model, so one kernel steps both.
 
 .. math::
     J\,\frac{v' - v}{h} = \tau + \tau_e - f - b\,v', \qquad q' = q + h\,v', \qquad
     \tau_e = -m g l \sin q
 
-with the effort :math:`\tau` of the chain, its viscous friction :math:`b`, and a dry friction :math:`f` of at most
-:math:`F`, both as its friction stages offer them to an engine. The joint stands still after the step where
-:math:`|\tau + \tau_e + J v/h| \le F`. :math:`J` is the inertia of the load and the motor.
+with the effort :math:`\tau` of the motor, viscous friction :math:`b`, and Coulomb friction :math:`f` of at most
+:math:`F`, as friction stages pass them to an engine. The joint is at rest after the step if
+:math:`|\tau + \tau_e + J v/h| \le F`. :math:`J` is the inertia of load and motor.
 
-The stage is the first of the chain. Its law gives the commands of this step, out of a table of all runs, and the load
-that load-dependent friction asks for. Its closing law is the last of all laws: it gets the effort at the joint.
-Since the table holds past commands too, a delay of theirs needs no ring.
+This is the first stage. Its law reads the commands of the step from a table of all runs, and computes the external
+load for load-dependent friction. Its closing law runs last, with the effort at the joint. The table also holds past
+commands, so delays need no buffer.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ from ...kernel.types import Floats
 from ...typing import ArrayLike, DeviceLike
 
 COLUMNS = ("command", "effort_command", "enabled", "position", "weight", "load", "push", "inertia")
-"""Of the table, by step. ``position`` is the one measured after the step, ``weight`` that of its error in the mean.
-``load`` and ``inertia`` come on top of those of the pendulum, for a joint of a robot whose other joints move, and
-``push`` is what they do to it by their acceleration, of which friction knows nothing, as in engines."""
+"""Columns of the table, by step. ``position`` is measured after the step; ``weight`` is the weight of its error. For a
+joint of a robot, ``load`` and ``inertia`` are added to those of the pendulum, and ``push`` is the effort of the other
+joints' accelerations, which load-dependent friction ignores, as in engines."""
 
 MOTOR_ENABLED = "motor_enabled"
-"""Input of `MotorSwitch`: 1 while the motor is switched on, else 0."""
+"""Input of `MotorSwitch`, 1 while the motor is switched on, else 0."""
 
 WIDTH = wp.constant(len(COLUMNS))
 PI = wp.constant(math.pi)
 
 
 class Pendulum(Parameters):
-    """A pendulum, or an inertia alone, and where its run is in the table."""
+    """Pendulum or inertia, and the rows of its run in the table."""
 
     inertia: Number = param("kg·m²", "Inertia of load and motor, at the joint.", above=0.0)
     gravity: Number = param("N·m", "Mass times gravity times length.", default=0.0)
     bias: Number = param("rad", "Offset of the encoder.", default=0.0)
     delay: Number = param("s", "Delay of commands.", default=0.0, minimum=0.0)
     first_row: Whole = param("1", "Row of the table at which the run begins.", default=0, minimum=0, integer=True)
-    last_row: Whole = param("1", "Row at which it ends, counted from there.", default=0, minimum=0, integer=True)
+    last_row: Whole = param("1", "Last row of the run, counted from the first.", default=0, minimum=0, integer=True)
 
 
 @wp.func
 def sine(x: float):
-    """``sin(x)`` within 1e-6 for an angle of a few turns: unlike the library's, a loop over lanes is vectorised."""
+    """Return ``sin(x)`` within 1e-6 for a few turns. Unlike the library's, it vectorises."""
     half_turns = wp.floor(x * (1.0 / PI) + 0.5)
     r = x - half_turns * PI
     rr = r * r
@@ -122,17 +122,18 @@ def load_closing_law(
 
 
 class KnownLoad(Pendulum, Component):
-    """The joint that a chain drives, with a known load. Gives its position and velocity after the step as ``next_q``
-    and ``next_qd``, and sums up the error of the position.
+    """Joint with a known load.
+
+    Outputs position and velocity after the step, ``next_q`` and ``next_qd``, and accumulates the position error.
 
     Args:
         table: `COLUMNS` of all steps of all runs, shape (rows, columns), or as one row.
-        inertia: Of load and motor [kg·m²], shape (N,).
+        inertia: Inertia of load and motor [kg·m²], shape (N,).
         gravity: Mass times gravity times length [N·m], shape (N,).
-        bias: What the encoder shows more than the position [rad], shape (N,).
-        delay: Delay of commands [s], shape (N,), interpolated as `DelayInterpolated` does.
-        first_row: Where the run of each DOF begins in the table, int32 of shape (N,).
-        last_row: Its last row, counted from there, int32 of shape (N,). What it says is held afterwards.
+        bias: Offset of the encoder [rad], shape (N,).
+        delay: Delay of commands [s], shape (N,), interpolated like `DelayInterpolated`.
+        first_row: First row of each DOF's run, int32 of shape (N,).
+        last_row: Last row, counted from the first, int32 of shape (N,). It is held afterwards.
     """
 
     law = load_law
@@ -158,7 +159,7 @@ class KnownLoad(Pendulum, Component):
         self._rows = np.ascontiguousarray(table, np.float32).ravel()
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
-        """Bring parameters and the table onto ``device``. Called by `Actuator`."""
+        """Copy parameters and the table to ``device``. Called by `Actuator`."""
         super().finalize(device, num_actuators)
         self._table = wp.array(self._rows, dtype=wp.float32, device=device)
 
@@ -172,7 +173,7 @@ class KnownLoad(Pendulum, Component):
 
 
 class MotorSwitchConfig(Config):
-    """A motor that the log switches on and off."""
+    """Switch of a motor by the log."""
 
 
 @wp.func
@@ -181,7 +182,7 @@ def switch_law(effort: float, custom_motor_enabled: float):
 
 
 class MotorSwitch(Component):
-    """No effort while the log says that the motor is switched off: its winding is open."""
+    """Switch that sets the effort to 0 while the motor is off, as its winding is open."""
 
     config = MotorSwitchConfig
     law = switch_law

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Plant`: what actuators move in a fit; `Trials`: candidates in its runs, as numbers by path.
+"""`Plant`: mechanism that actuators drive in a fit; `Trials`: candidates in its runs, as values by path.
 
 A *run* is a log, or a window of one. A *trial* is one candidate in one run: it starts at the run's first measured state
-and gets the run's commands; nothing measured goes in afterwards. All trials of a call are one batch.
+and receives the run's commands, but no further measurements. All trials of a call are one batch.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Scales:
     """Orders of magnitude at a joint.
 
     Args:
-        effort: Largest effort [N·m or N] that its motion and its load take.
+        effort: Largest effort [N·m or N] that motion and load require.
         speed: Largest speed in the logs [rad/s or m/s].
-        inertia: What the motor moves [kg·m² or kg].
-        position: How far it moves in the logs [rad or m].
+        inertia: Inertia that the motor moves [kg·m² or kg].
+        position: Range of the position in the logs [rad or m].
     """
 
     effort: float
@@ -47,18 +47,19 @@ class Scales:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """C candidates in R runs. Candidate i of every joint makes one simulated robot.
+    """C candidates in R runs. The i-th candidates of all joints form one simulated robot.
 
-    Settings of logs, sums and ties are resolved: a plant writes the numbers as they are.
+    Settings of logs, sums and ties are resolved, so a plant writes the values as they are.
     """
 
     models: tuple[Model, ...]
-    """One for each joint."""
+    """Model of each joint."""
     values: tuple[Mapping[str, np.ndarray], ...]
-    """Numbers of each joint by path, shape (C, R). Paths that are not there are as in the model's chain."""
+    """Values for each joint by path, shape (C, R). Other parameters keep the values of the model."""
     runs: tuple[Log, ...]
+    """The R runs."""
     count: int
-    """Candidates, C."""
+    """Number of candidates, C."""
 
     @classmethod
     def of(cls, models: Sequence[Model], candidates: Sequence[np.ndarray], runs: Sequence[Log]) -> Trials:
@@ -67,25 +68,25 @@ class Trials:
         Args:
             models: One for each joint.
             candidates: Values for each joint, shape (C, P), or one set for each run, shape (C, R, P).
-            runs: The runs.
+            runs: The R runs.
         """
         values = tuple(model.values(own, runs) for model, own in zip(models, candidates, strict=True))
         return cls(tuple(models), values, tuple(runs), len(candidates[0]))
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Candidates, runs and joints."""
+        """Numbers of candidates, runs and joints, (C, R, J)."""
         return self.count, len(self.runs), len(self.models)
 
     @property
     def zeros(self) -> np.ndarray:
-        """Offsets of encoders by `ZERO` [rad or m], shape (C, R, J)."""
+        """Encoder offsets of the logs, ``log.zero`` [rad or m], shape (C, R, J)."""
         none = np.zeros(self.shape[:2])
         return np.stack([own.get(ZERO, none) for own in self.values], axis=-1)
 
     @property
     def biases(self) -> np.ndarray:
-        """Biases of encoders in the chains [rad or m], float32 of shape (C, R, J)."""
+        """Biases of the encoder stages [rad or m], float32 of shape (C, R, J)."""
         found = np.zeros(self.shape, np.float32)
         for joint, (model, own) in enumerate(zip(self.models, self.values, strict=True)):
             places = {(place.stage, place.name): path for path in own for place in [place_of(model.actuator, path)]}
@@ -96,20 +97,20 @@ class Trials:
         return found
 
     def config(self, joint: int, candidate: int, run: int) -> ActuatorConfig:
-        """Return the actuator of a joint in one trial."""
+        """Return the motor model of a joint in one trial."""
         values = {path: float(own[candidate, run]) for path, own in self.values[joint].items()}
         return with_values(self.models[joint].actuator, values)
 
     def subset(self, runs: Sequence[int]) -> Trials:
-        """Return the trials in some of the runs."""
+        """Return the trials in a selection of the runs, by index."""
         values = tuple({path: own[:, list(runs)] for path, own in each.items()} for each in self.values)
         return dataclasses.replace(self, values=values, runs=tuple(self.runs[i] for i in runs))
 
     def by_shared_numbers(self) -> list[tuple[list[int], Trials]]:
-        """Return the trials in groups of runs whose chains are alike in all that components share among DOFs.
+        """Return groups of runs with equal shared parameters, each with its trials.
 
-        Such a number, the scale of a network's input, is one for all trials of a simulation. In a group it stands in
-        the chain.
+        Some parameters, such as the input scale of a network, have one value for all DOFs of a simulation. In a group,
+        they are fixed in the model.
         """
         shared = [_shared_paths(model) for model in self.models]
         if not any(shared):
@@ -121,7 +122,7 @@ class Trials:
         return [(runs, self.subset(runs)._settled(shared)) for runs in groups.values()]
 
     def _settled(self, shared: Sequence[Sequence[str]]) -> Trials:
-        """Return the trials with shared numbers written into the chains."""
+        """Return the trials with shared parameters fixed in the models."""
         models, values = [], []
         for model, own, paths in zip(self.models, self.values, shared, strict=True):
             actuator = with_values(model.actuator, {path: float(own[path][0, 0]) for path in paths})
@@ -132,7 +133,7 @@ class Trials:
 
 
 def _shared_paths(model: Model) -> list[str]:
-    """Return paths of numbers that grow with a setting, of which a component has one for all DOFs."""
+    """Return the paths in ``scaled_by`` of parameters with one value for all DOFs."""
     found = []
     for path in model.scaled_by:
         place = place_of(model.actuator, path)
@@ -144,11 +145,11 @@ def _shared_paths(model: Model) -> list[str]:
 
 @dataclass(frozen=True)
 class Parts:
-    """Runs by log or by unit.
+    """Assignment of runs to logs or units.
 
     Args:
-        names: Of the logs or units, K.
-        of_run: Which one each run is of, shape (R,).
+        names: Names of the K logs or units.
+        of_run: Index of the log or unit of each run, shape (R,).
     """
 
     names: tuple[str, ...]
@@ -156,16 +157,15 @@ class Parts:
 
     @classmethod
     def by_name(cls, names: Sequence[str]) -> Parts:
-        """Return the parts by the name that each run has."""
+        """Return the assignment for the name of each run's log or unit."""
         known = tuple(dict.fromkeys(names))
         return cls(known, np.array([known.index(name) for name in names], dtype=int))
 
 
 class Plant(ABC):
-    """Base of the mechanisms that actuators move in a fit. One of your own has `simulate`, `scales` and `replace`.
+    """Base of the mechanisms that actuators drive in a fit. Subclasses implement `simulate`, `scales` and `replace`.
 
-    Answers of the other methods are those of a single joint; plants override what is different. A plant does not know
-    how candidates are found.
+    The defaults of the other methods suit a single joint.
     """
 
     joints: tuple[str, ...]
@@ -175,37 +175,37 @@ class Plant(ABC):
     dt: float
     """Time step of the simulation [s]."""
     findings: tuple[Finding, ...] = ()
-    """Findings on the robot, in sentences."""
+    """Findings on the robot."""
     usual_model: str | None = None
-    """Name of the default model. None: one that suits the logs."""
+    """Name of the default model. None: the one that suits the logs."""
     loads: tuple[Load, ...] | None = None
-    """Load of the one joint in each run, if it is known."""
+    """Load of the joint in each run, if known."""
     log_parameters: tuple[Parameter, ...] = ()
-    """Free numbers of each joint beside those of its model, such as where its encoder shows zero in each log."""
+    """Free parameters that each joint has in addition to those of its model, such as encoder offsets of the logs."""
 
     @abstractmethod
     def simulate(self, trials: Trials, signal: Signal = "position") -> list[np.ndarray]:
         """Return a signal of all trials at the samples of each run: R arrays of shape (C, T, J).
 
-        NaN in a trial that diverged. Called again and again with the same models and the same number of candidates, so
-        that it pays to keep what was built for them.
+        NaN if a trial diverged. Called repeatedly with the same models and number of candidates, so cache what depends
+        on them.
 
         Args:
-            trials: In all `runs`.
+            trials: Trials in all `runs`.
             signal: ``"position"`` [rad or m] as the encoder shows it, or ``"effort"`` [N·m or N] of the motor at the
                 joint, before friction.
         """
 
     @abstractmethod
     def scales(self) -> list[Scales]:
-        """Return the scales of each joint, which the ranges of models follow from."""
+        """Return the scales of each joint, from which the ranges of parameters are derived."""
 
     @abstractmethod
     def replace(self, *, runs: Sequence[int] | None = None, dt: float | None = None) -> Self:
-        """Return the plant with some of the runs, by their position, or at another time step [s]."""
+        """Return the plant with a selection of the runs, by index, or at another time step [s]."""
 
     def subset(self, runs: Sequence[int]) -> Self:
-        """Return the plant with some of the runs, by their position."""
+        """Return the plant with a selection of the runs, by index."""
         return self.replace(runs=runs)
 
     def trials(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> Trials:
@@ -213,7 +213,7 @@ class Plant(ABC):
         return Trials.of(models, candidates, self.runs)
 
     def residuals(self, trials: Trials) -> list[np.ndarray]:
-        """Return simulated less measured positions [rad or m] at the samples: R arrays of shape (C, T, J)."""
+        """Return simulated − measured positions [rad or m] at the samples: R arrays of shape (C, T, J)."""
         found: dict[int, np.ndarray] = {}
         for runs, plant, group in self._by_shared_numbers(trials):
             found |= dict(zip(runs, plant._residuals(group), strict=True))
@@ -224,44 +224,44 @@ class Plant(ABC):
         return [simulated - real for simulated, real in zip(self.simulate(trials), measured, strict=True)]
 
     def errors(self, trials: Trials) -> np.ndarray:
-        """Return mean absolute errors of the position [rad or m], shape (C, R, J); inf where a trial diverged."""
+        """Return mean absolute errors of the position [rad or m], shape (C, R, J); inf if a trial diverged."""
         errors = np.empty(trials.shape)
         for runs, plant, group in self._by_shared_numbers(trials):
             errors[:, runs] = plant.mean_errors(group)
         return np.where(np.isfinite(errors), errors, np.inf)
 
     def mean_errors(self, trials: Trials) -> np.ndarray:
-        """Return mean absolute errors of trials with the same shared numbers in all runs, shape (C, R, J).
+        """Return mean absolute errors of trials with equal shared parameters in all runs, shape (C, R, J).
 
-        Not finite where a trial diverged. Override it in a plant that adds errors up while trials run.
+        Not finite if a trial diverged. Override it in a plant that accumulates errors during the simulation.
         """
         return np.stack([np.abs(run).mean(axis=1) for run in self._residuals(trials)], axis=1)
 
     def _by_shared_numbers(self, trials: Trials) -> Iterator[tuple[list[int], Plant, Trials]]:
-        """Yield runs, the plant with these, and trials in them. See `Trials.by_shared_numbers`."""
+        """Yield groups of runs, with the plant and the trials of each. See `Trials.by_shared_numbers`."""
         for runs, group in trials.by_shared_numbers():
             yield runs, self if len(runs) == len(self.runs) else self.replace(runs=runs), group
 
     def adapt(self, joint: int, model: Model) -> Model:
-        """Return the model of a joint as it is fitted: some numbers mean nothing to a plant, others are its own."""
+        """Return the model of a joint as the plant can fit it, with parameters added, fixed or with other ranges."""
         return model
 
     @property
     def couples_joints(self) -> bool:
-        """Whether joints move one another so much that all must be searched together."""
+        """Whether joints affect one another so strongly that they must be searched together."""
         return len(self.joints) > 1
 
     def only(self, joint: int) -> Plant:
-        """Return a plant of one joint and the same runs, which behaves as the joint does here, or nearly.
+        """Return a plant of one joint and the same runs that approximates its motion here.
 
-        Not asked for where a plant `couples_joints`.
+        Not called if the plant `couples_joints`.
         """
         return self
 
     def parts(self, per: Literal["log", "unit"]) -> Parts:
-        """Return which log, or which unit of a fleet, each run is of.
+        """Return the assignment of runs to logs, or to units of a fleet.
 
-        A log is a path and a recording; those that share a path are told apart by a number.
+        A log is a path and a recording; names of logs with the same path are numbered.
         """
         if per == "unit":
             return Parts.by_name([run.unit for run in self.runs])
@@ -271,5 +271,5 @@ class Plant(ABC):
         return Parts.by_name([names[log] for log in logs])
 
     def facts(self) -> Mapping[str, Any]:
-        """Return what errors depend on besides runs and models, by name: numbers and text that a search file keeps."""
+        """Return the inputs of the errors besides runs and models, by name, as numbers and text for a checkpoint."""
         return {"plant": type(self).__qualname__, "time step [s]": self.dt}

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plants from YAML: what moves, and which of its parameters are fitted.
+"""Test setups from YAML: mechanism, and the parameters that are fitted.
 
 ::
 
     robot: ak80_6.xml                     # MJCF, URDF or USD, next to the file
-    columns: {...}                        # as in a mapping of columns, and so are joints, units, rate and settings
-    window: 0.5                           # [s], each from its measured state; default: whole logs
-    dt: 0.002                             # [s]
-    encoder_offset: per_log               # encoders are zeroed anew for each log; default: as in the robot's file
-    model: m1                             # preset that is fitted if none is named
-    free:                                 # by joint: ranges of parameters, of the actuator or of the link it moves
+    columns: {...}                        # like joints, units, rate and settings, as in a mapping of columns
+    window: 0.5                           # [s], each starts at its measured state; default: whole logs
+    dt: 0.002                             # time step [s]
+    encoder_offset: per_log               # estimate the encoder offsets of each log; default: as in the robot's file
+    model: m1                             # default preset
+    free:                                 # by joint: ranges of parameters of the actuator or of the link it moves
       shoulder: {link.mass: [0.3, 1.0], link.com_z: [-0.3, -0.1]}
     fix:
       shoulder: {controller.kp: 0.0}
-    load: {mass: 0.49, length: 0.1}       # in place of robot and what follows it: a known load
+    load: {mass: 0.49, length: 0.1}       # a known load, instead of robot and its keys
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .robot import RobotPlant
 
 _OF_ROBOTS = {
     "encoder_offset": one_of("per_log"),
-    "zeros": one_of("each log"),  # as earlier versions have it
+    "zeros": one_of("each log"),  # former name
     "model": text(),
     "free": mapping(mapping(interval())),
     "fix": mapping(mapping(number())),
@@ -57,11 +57,21 @@ def load_plant(
     Args:
         path: The YAML file.
         logs: Files, folders and patterns, as for `read_logs`.
-        dt: Time step [s], in place of the file's.
-        window: Length of windows [s], in place of the file's.
+        dt: Time step [s]; overrides the file.
+        window: Length of windows [s]; overrides the file.
 
     Raises:
-        ParameterError: A key or value of the file is not allowed; says which.
+        ParameterError: The file has an invalid key or value.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> written = Path("stand.yaml").write_text("load: {mass: 0.49, length: 0.1}")
+        >>> table = np.column_stack([np.arange(200) / 100.0, np.ones(200), np.linspace(0.0, 1.0, 200)])
+        >>> names = "time,cmd_knee,pos_knee"
+        >>> np.savetxt("run.csv", table, delimiter=",", header=names, comments="")
+        >>> plant = actuon.fit.load_plant("stand.yaml", "run.csv", window=0.5)
+        >>> plant.joints, len(plant.runs)
+        (('knee',), 4)
     """
     values = _FILE(str(path), read_yaml(Path(path)))
     if ("robot" in values) == ("load" in values):
@@ -74,7 +84,7 @@ def load_plant(
     if "load" in values:
         for key in _OF_ROBOTS:
             if key in values:
-                raise ParameterError(f"{path}: {key}: goes with 'robot', not with 'load'")
+                raise ParameterError(f"{path}: {key}: requires 'robot', not 'load'")
         parts = runs if window is None else [part for run in runs for part in run.split_windows(window)]
         return KnownLoadPlant(parts, values["load"], dt)
     for key in ("free", "fix"):

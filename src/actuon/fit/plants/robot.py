@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole robot, all joints coupled: MuJoCo with one environment for each trial."""
+"""A whole robot with coupled joints, simulated in MuJoCo with one environment for each trial."""
 
 from __future__ import annotations
 
@@ -25,32 +25,38 @@ MOST_ZERO = 0.3
 _USUAL = "m3+limit"
 _DAMPING, _ARMATURE = "controller.kd", "transmission.reflected_inertia"
 _AROUND = 10.0
-"""Largest factor between an armature and that of the robot's file."""
+"""Largest ratio between a fitted armature and that of the robot's file."""
 _STEPS = (0.001, 0.002, 0.0025, 0.004, 0.005)
 """Time steps to choose from [s]."""
 _SMOOTHED = 0.1
 """Width [s] of the filter that differentiates positions."""
 _STILL = 1e-3
-"""Least range of a joint that moves [rad or m]."""
+"""Smallest range of a joint that moves [rad or m]."""
 
 
 class RobotPlant(Plant):
-    """A robot whose joints are driven as in its logs, all of them coupled.
+    """A robot with coupled joints.
 
     Args:
-        robot: An MJCF, URDF or USD file, or an actuon.yaml next to one. Its own drives, contacts, and joints that the
-            logs do not have are left out.
-        logs: Of joints that it has by name, the same in each.
-        dt: Time step [s]. Default: that of the logs, at most 5 ms.
-        window: Length of windows [s] into which logs are cut, each of which starts at the measured state. Default:
-            whole logs.
-        usual_model: Name of the preset that is fitted where none is named.
-        free: By joint and path, ranges of parameters to look for.
-        fix: By joint and path, values of parameters that are known.
-        has_own_zeros: Whether encoders were set to zero anew for each log, so that where their zero is belongs to the
-            log and is found with the parameters. Default: they show the positions of the robot's file.
-        together: Whether to search all joints together, in the whole robot, where each could be searched on its own.
-            Chains that leave armature, damping and friction to the robot's file need that.
+        robot: MJCF, URDF or USD file, or an actuon.yaml next to one. Its drives and contacts are removed; joints that
+            are not in the logs are locked.
+        logs: Logs of joints that the robot has by name, the same joints in each.
+        dt: Time step [s]. Default: close to that of the logs, 1 to 5 ms.
+        window: Length [s] of windows into which logs are split. Each starts at its measured state. Default: whole logs.
+        usual_model: Name of the default preset. Default: ``m3+limit``.
+        free: Ranges of further free parameters by joint and path.
+        fix: Known values by joint and path.
+        has_own_zeros: Estimate encoder offsets for each log. Default: encoders agree with the robot's file.
+        together: Search all joints together in the whole robot, even if each could be searched alone. Needed by models
+            that leave armature, damping and friction to the robot's file.
+
+    Examples:
+        >>> time = np.arange(0.0, 0.5, 0.01)
+        >>> joint = actuon.fit.JointLog("joint1", 0.1 * np.sin(3.0 * time), 0.1 * np.sin(3.0 * time))
+        >>> log = actuon.fit.Log("run", time, (joint,))
+        >>> plant = actuon.fit.RobotPlant(actuon.assets.arm_mjcf, [log])
+        >>> plant.joints, plant.dt
+        (('joint1',), 0.005)
     """
 
     def __init__(
@@ -85,7 +91,7 @@ class RobotPlant(Plant):
         self._batches: list[RobotBatch] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what it is made of, so that it can be sent to another machine."""
+        """Pickle the inputs; simulations are built anew."""
         return {**self.__dict__, "_batches": [], "_motions": {}}
 
     def replace(self, *, runs: Sequence[int] | None = None, dt: float | None = None) -> Self:
@@ -120,12 +126,12 @@ class RobotPlant(Plant):
         return batch
 
     def adapt(self, joint: int, model: Model) -> Model:
-        """Return the model of a joint as a robot can show it.
+        """Return the model of a joint as the robot can fit it.
 
-        The bias of an encoder is in the robot's calibration. Damping is found as viscous friction, which engines take
-        in implicitly: as a gain of a controller it makes light joints chatter, which shakes the others. An armature is
-        looked for around that of the robot's file: a joint that carries little shows all efforts only in proportion to
-        it.
+        The bias of the encoder is fixed at 0, as it belongs to the robot's calibration. The gain kd is fixed at 0:
+        damping is estimated as viscous friction, which engines integrate implicitly, while an explicit gain makes light
+        joints chatter. The armature is searched around that of the robot's file, as a joint that carries little shows
+        all efforts only in proportion to it.
         """
         for path in [path for path in model.paths if path.endswith(".bias")]:
             model = model.fixed(path, 0.0)
@@ -147,14 +153,14 @@ class RobotPlant(Plant):
     def couples_joints(self) -> bool:
         """Whether joints must be searched together.
 
-        They must where they follow efforts and not positions, so that they are thrown about by one another, and where
-        links are looked for, which several joints feel.
+        They must if efforts are commanded, as free joints affect one another strongly, and if parameters of links are
+        free, as several joints depend on them.
         """
         is_held = all(joint.command is not None for log in self._logs for joint in log.joints)
         return self._together or not is_held or any(is_of_link(path) for own in self._free.values() for path in own)
 
     def only(self, joint: int) -> JointAlone:
-        """Return one joint on its own while the others move as they did: much faster, and nearly the same."""
+        """Return one joint alone, while the others move as in the logs. Much faster, and nearly the same."""
         loads = []
         for run in self._on_grid:
             inertia, load, push, *_ = self._motion(run.source)
@@ -164,7 +170,7 @@ class RobotPlant(Plant):
         return JointAlone((self.joints[joint], joint), self._on_grid, loads, self.scales()[joint], armature, facts)
 
     def _motion(self, log: Log) -> tuple[np.ndarray, ...]:
-        """Return inertias, loads and pushes along a log, and its positions, velocities and accelerations, (T, J)."""
+        """Return inertias, loads, pushes, positions, velocities and accelerations along a log, shapes (T, J)."""
         if id(log) not in self._motions:
             motion = log.derivatives(_SMOOTHED)
             self._motions[id(log)] = (*self._robot.loads_along(*motion), *motion)
@@ -191,19 +197,19 @@ class RobotPlant(Plant):
                 inertias.append(moved.mean())
             if max(ranges) < _STILL:
                 raise LogError(
-                    f"{self._logs[0].path}: joint '{name}' does not move by {_STILL:g} in any log: nothing to fit to"
+                    f"{self._logs[0].path}: joint '{name}' moves less than {_STILL:g} in every log; a fit needs motion"
                 )
             found.append(Scales(*(float(max(column)) for column in (efforts, speeds, inertias, ranges))))
         return found
 
 
 def _runs(logs: Sequence[Log], dt: float, window: float | None) -> list[Run]:
-    """Return the runs of logs, each one run, or cut into windows of so many seconds."""
+    """Return the logs as runs, whole or split into windows of this length [s]."""
     found = []
     for log in logs:
         for joint in log.joints:
             if joint.command is None and joint.effort_command is None:
-                raise LogError(f"{log.path}: joint '{joint.name}' has neither a command nor a commanded effort")
+                raise LogError(f"{log.path}: joint '{joint.name}' has neither commanded positions nor efforts")
         parts = [log] if window is None else log.split_windows(window)
         found += [Run.of(part, dt, log) for part in parts]
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Candidates × runs of a robot, as environments of one simulation."""
+"""Candidates × runs of a robot as environments of one simulation."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from .runs import BEFORE, Run
 DELAY = "delay.delay"
 
 _FAST = 1e4
-"""Speed [rad/s or m/s] from which on a trial counts as diverged."""
+"""Speed [rad/s or m/s] above which a trial counts as diverged."""
 
 
 @dataclass(frozen=True)
 class _Writer:
-    """Destination of the numbers of one joint at one path."""
+    """Destination of the values of one joint at one path."""
 
     joint: int
     path: str
     array: wp.array
     places: np.ndarray
-    """In the array, shape (N,)."""
+    """Indices in the array, shape (N,)."""
     envs: np.ndarray
-    """Environment of each."""
+    """Environment of each index, shape (N,)."""
 
     def write(self, values: np.ndarray) -> None:
-        """Put in the values of all environments, shape (N,)."""
+        """Write the values of all environments, shape (N,)."""
         numbers = self.array.numpy()
         numbers[self.places] = values[self.envs]
         self.array.assign(numbers)
@@ -51,31 +51,31 @@ class _Writer:
 
 @dataclass(frozen=True)
 class _Inputs:
-    """Numbers of trials."""
+    """Values of trials."""
 
     values: Sequence[Mapping[str, np.ndarray]]
-    """Of each joint by path, shape (C, R)."""
+    """Values of each joint by path, shape (C, R)."""
     biases: np.ndarray
-    """Of encoders in the chains [rad or m], shape (C, R, J)."""
+    """Biases of the encoder stages [rad or m], shape (C, R, J)."""
     zeros: np.ndarray
-    """Of encoders in the logs [rad or m], shape (C, R, J)."""
+    """Encoder offsets of the logs [rad or m], shape (C, R, J)."""
 
 
 class _AllDivergedError(Exception):
-    """No trial is left that does not diverge."""
+    """All trials have diverged."""
 
 
 class RobotBatch:
-    """Trials of one model for each joint. Candidates of all joints with the same number make one robot.
+    """Trials of one model for each joint. The i-th candidates of all joints form one robot.
 
-    Short runs follow one another in the same environments: a *slot* is a row of runs, and environment
-    ``s * C + c`` is candidate c in slot s.
+    Short runs share environments one after another: a *slot* is a sequence of runs, and environment ``s * C + c`` is
+    candidate c in slot s.
 
     Args:
-        robot: What moves.
+        robot: Robot without drives.
         models: One for each joint.
-        candidates: How many there are at once, C.
-        runs: The runs, R.
+        candidates: Number of candidates in a batch, C.
+        runs: The R runs.
     """
 
     def __init__(self, robot: RobotModel, models: Sequence[Model], candidates: int, runs: Sequence[Run]):
@@ -108,7 +108,7 @@ class RobotBatch:
             {path: np.full(self._simulation.num_envs, np.nan) for path in model.written_paths if path != ZERO}
             for model in models
         ]
-        """Numbers of each joint that are in the actuators and the engine, by path, shape (N,)."""
+        """Present values of each joint in the actuators and the engine, by path, shape (N,)."""
         self._joint = np.arange(len(models))
         shape = (len(self._slots), candidates, len(models))
         self._late, self._share = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
@@ -116,7 +116,7 @@ class RobotBatch:
         self._plan()
 
     def _plan(self) -> None:
-        """Set for each step and slot the run, and its row of the inputs."""
+        """Set the run and its row of the inputs for each step and slot."""
         runs, slots = self._runs, self._slots
         steps = max(sum(runs[r].steps for r in own) for own in slots)
         joints = len(self._columns)
@@ -160,7 +160,7 @@ class RobotBatch:
         return found
 
     def errors(self, trials: Trials) -> np.ndarray:
-        """Return mean absolute errors of the position [rad or m], shape (C, R, J); inf where a trial diverged."""
+        """Return mean absolute errors of the position [rad or m], shape (C, R, J); inf if a trial diverged."""
         errors = np.zeros((len(self._slots), self.candidates, len(self._columns)))
         found = np.full((self.candidates, len(self._runs), len(self._columns)), np.inf)
 
@@ -178,10 +178,10 @@ class RobotBatch:
         return found
 
     def trace(self, trials: Trials, signal: Signal) -> list[np.ndarray]:
-        """Return a signal of each trial from the start on: R arrays of shape (C, steps + 1, J).
+        """Return a signal of each trial from its start: R arrays of shape (C, steps + 1, J).
 
-        Positions [rad or m] are those that encoders show. Efforts [N·m or N] are those of the motors in each step,
-        after a first one of 0.
+        Positions [rad or m] are those of the encoders. Efforts [N·m or N] are those of the motors in each step; the
+        first is 0.
         """
         paths = [np.empty((self.candidates, run.steps + 1, len(self._columns)), np.float32) for run in self._runs]
         for path, run in zip(paths, self._runs, strict=True):
@@ -211,13 +211,13 @@ class RobotBatch:
         look: Callable[[int, np.ndarray], None],
         end: Callable[[int, int, np.ndarray], None],
     ) -> None:
-        """Run all trials.
+        """Simulate all trials.
 
         Args:
             trials: The trials.
-            signal: Which one to look at.
-            look: Gets a step, and the signal after it, shape (S, C, J).
-            end: Gets a slot, its run that is over, and which candidates diverged in it, shape (C,).
+            signal: Signal for ``look``.
+            look: Callback after each step, with the step and the signal, shape (S, C, J).
+            end: Callback at the end of a run, with the slot, the run and a mask of diverged candidates, shape (C,).
         """
         inputs = _Inputs(trials.values, trials.biases.astype(float), trials.zeros)
         robots = self._articulation
@@ -251,25 +251,25 @@ class RobotBatch:
                 end(slot, run, is_dead[: self._trials].reshape(shape[:2])[slot])
 
     def _inputs(self, table: np.ndarray, step: int, less: np.ndarray | float = 0.0) -> np.ndarray:
-        """Return the inputs of a step, delayed as in each trial, in the order of the robot's DOFs, shape (N, D)."""
+        """Return the inputs of a step with the delay of each trial, in the order of the robot's DOFs, shape (N, D)."""
         near = self._rows[step][:, None, None] - self._late
         values = table[near, self._joint] + self._share * (table[near - 1, self._joint] - table[near, self._joint])
         return self._by_env(values - less)
 
     def _by_env(self, values: np.ndarray) -> np.ndarray:
-        """Return values of shape (S, C, J) for all environments, in the order of the robot's DOFs, shape (N, D)."""
+        """Convert values of shape (S, C, J) to all environments in the order of the robot's DOFs, shape (N, D)."""
         rows = values.reshape(self._trials, -1)[:, self._order]
         spare = self._simulation.num_envs - self._trials
         return np.concatenate([rows, np.repeat(rows[-1:], spare, axis=0)]) if spare else rows
 
     def _envs(self, slot: int) -> np.ndarray:
-        """Return the environments of a slot; the last has the spare ones at its end."""
+        """Return the environments of a slot; those of the last slot include the spare ones."""
         is_last = slot == len(self._slots) - 1
         end = self._simulation.num_envs if is_last else (slot + 1) * self.candidates
         return np.arange(slot * self.candidates, end)
 
     def _set_values(self, slot: int, run: int, values: Sequence[Mapping[str, np.ndarray]]) -> bool:
-        """Write the numbers of a run to a slot. Returns whether any has changed."""
+        """Set the values of a run in a slot. Returns whether any value has changed."""
         envs = self._envs(slot)
         of = np.arange(len(envs)) % self.candidates
         is_changed = False
@@ -287,7 +287,7 @@ class RobotBatch:
         return is_changed
 
     def _write(self) -> None:
-        """Write the numbers of the table to actuators and engine."""
+        """Write the present values to actuators and engine."""
         for writer in self._writers:
             writer.write(self._table[writer.joint][writer.path])
         self._write_inertia()
@@ -303,14 +303,14 @@ class RobotBatch:
             self._simulation.engine.properties.set(at, armature=wanted[:, columns])
 
     def _write_links(self) -> None:
-        """Write the numbers of links to the engine."""
+        """Write the values of links to the engine."""
         for link, own in zip(self._robot.links, self._table, strict=True):
             named = {path.partition(".")[2]: numbers for path, numbers in own.items() if is_of_link(path)}
             if named:
                 self._simulation.engine.bodies.set_inertials(self._articulation.at, link, named)
 
     def _begin(self, begins: Sequence[tuple[int, int]], inputs: _Inputs, is_dead: np.ndarray) -> None:
-        """Reset slots to the start of runs, with the numbers of all trials there."""
+        """Reset slots to the start of runs, with the values of their trials."""
         is_changed = [self._set_values(slot, run, inputs.values) for slot, run in begins]
         if any(is_changed):
             self._write()
@@ -326,11 +326,11 @@ class RobotBatch:
             is_dead[envs] = False
 
     def _stop_diverged(self, is_dead: np.ndarray, is_last: bool) -> None:
-        """Let trials that diverge go on as one that does not, until the next run begins in their slot.
+        """Replace diverged trials by copies of a stable one until the next run of their slot.
 
         Args:
-            is_dead: Which environments have diverged, shape (N,), updated.
-            is_last: No run begins later.
+            is_dead: Mask of diverged environments, shape (N,), which is updated.
+            is_last: Whether no run begins later.
         """
         speed = np.abs(self._articulation.values("joint_qd")).max(axis=1)
         bad = ~(speed < _FAST)
@@ -349,7 +349,7 @@ class RobotBatch:
 
 
 def _packed(lengths: Sequence[int]) -> list[list[int]]:
-    """Pack runs one after another in slots no longer than the longest, so that few steps are idle."""
+    """Pack runs into slots no longer than the longest run, with few idle steps."""
     slots: list[list[int]] = []
     room: list[int] = []
     for run in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
@@ -365,7 +365,7 @@ def _packed(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def split_delay(config: ActuatorConfig) -> tuple[ActuatorConfig, float | None]:
-    """Return a chain without its delay, and that delay [s] if inputs can be looked up for it, otherwise None."""
+    """Return a model without its delay, and the delay [s]; unchanged, and None, if inputs cannot be delayed."""
     for part in config.stages:
         if isinstance(part, InterpolatedDelayConfig) and part == InterpolatedDelayConfig(part.delay):
             others = [other for other in config.stages if other is not part]
@@ -374,18 +374,18 @@ def split_delay(config: ActuatorConfig) -> tuple[ActuatorConfig, float | None]:
 
 
 def _switched(config: ActuatorConfig) -> ActuatorConfig:
-    """Return a chain whose motor has no effort while it is switched off."""
+    """Return a model whose effort is 0 while the motor is switched off."""
     at = next((i + 1 for i, part in enumerate(config.stages) if part_kind(part) is ComponentKind.CONTROLLER), 0)
     return config.with_stages([*config.stages[:at], MotorSwitchConfig(), *config.stages[at:]])
 
 
 @contextlib.contextmanager
 def _silent(name: str) -> Iterator[None]:
-    """Silence a logger: a fit replaces values of the robot's file on purpose."""
+    """Silence a logger, as a fit replaces values of the robot's file on purpose."""
     logger = logging.getLogger(name)
     refuse = logging.Filter()
     refuse.filter = lambda record: False  # type: ignore[method-assign]
-    logger.addFilter(refuse)  # one of its own, so that other threads may do the same
+    logger.addFilter(refuse)  # thread-safe, unlike a change of the level
     try:
         yield
     finally:

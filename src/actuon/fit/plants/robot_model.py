@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot of a fit as MuJoCo's model: without the drives of its file, contacts and stops that its logs pass."""
+"""Robot of a fit as a MuJoCo model without drives, contacts, and the stops that its logs exceed."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from .usd_robot import spec_of_usd
 
 FORMATS = (".xml", ".urdf", *USD_FORMATS)
 _LONGEST = 10.0
-"""Way of a joint that slides [m]; more is in another unit."""
+"""Largest position of a sliding joint [m]; larger values are in another unit."""
 _MARGIN = 1e-6
-"""By how much a position may be outside of the range of its joint [rad or m]."""
+"""Tolerance of positions outside the range of a joint [rad or m]."""
 _FAR = 0.05
-"""Distance [rad or m] from which on a stop is out of reach."""
+"""Distance [rad or m] beyond which a stop is out of reach."""
 _OPTIONS = ("disableflags", "solver", "iterations", "tolerance")
-"""Options that may be other than in the file."""
+"""Options of the engine that may differ from the file."""
 _MOVING = ("body_", "jnt_", "dof_", "qpos", "tendon_", "wrap_", "eq_")
-"""How names of arrays begin that say how a model moves."""
+"""Prefixes of arrays that determine the motion of a model."""
 
 
 class RobotModel:
-    """Moving parts: joints, links and gravity of a robot's file, and nothing that drives them.
+    """Joints, links and gravity of a robot's file, without drives.
 
     Args:
-        path: An MJCF, URDF or USD file.
-        logs: Whose joints it has by name.
+        path: MJCF, URDF or USD file.
+        logs: Logs of joints that the robot has by name.
 
     Raises:
         LogError: A joint of the logs is not one of the robot.
@@ -56,7 +56,7 @@ class RobotModel:
             raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
         self.path = path
         self.findings: list[Finding] = []
-        """Changes to the model, in sentences."""
+        """Changes to the model."""
         if held:
             text = f"joints of '{path.name}' that are not in the logs stand still: {', '.join(held)}"
             self.findings.append(Finding(text, "robot", ", ".join(held)))
@@ -69,25 +69,25 @@ class RobotModel:
         self._open_stops(logs)
         from ...sim.mujoco.friction import is_free
 
-        if is_free(self.model):  # then the fastest solver finds dry friction, which is all that is left
+        if is_free(self.model):  # dry friction alone is left, for which PGS is fastest
             self.model.opt.solver = int(mujoco.mjtSolver.mjSOL_PGS)
             self.model.opt.iterations, self.model.opt.tolerance = 50, 1e-10
 
     @property
     def armature(self) -> np.ndarray:
-        """Of the joints, as the file has it [kg·m² or kg], shape (J,)."""
+        """Armature of the joints in the file [kg·m² or kg], shape (J,)."""
         return np.array(self.model.dof_armature[self.columns])
 
     @property
     def links(self) -> list[int]:
-        """The link that each joint moves, among those of the robot."""
+        """Index of the link that each joint moves, among the links of the robot."""
         from ...sim.mujoco.model import links_of
 
         bodies = self.model.jnt_bodyid[self.model.dof_jntid[self.columns]]
         return [int(np.searchsorted(links_of(self.model, int(self.model.body_rootid[b])), b)) for b in bodies]
 
     def link_value(self, joint: int, name: str) -> float:
-        """A number of the link that a joint moves, such as ``com_z``, as the file has it."""
+        """Return a value of the link that a joint moves, such as ``com_z``, from the file."""
         body = self.model.jnt_bodyid[self.model.dof_jntid[self.columns[joint]]]
         kind, _, axis = name.partition("_")
         value = {"mass": self.model.body_mass, "com": self.model.body_ipos, "inertia": self.model.body_inertia}[kind]
@@ -95,7 +95,7 @@ class RobotModel:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Hash of what moves: bodies, joints, what ties them, and the options of the engine."""
+        """Hash of bodies, joints, constraints, and options of the engine."""
         model, options = self.model, self.model.opt
         arrays = [name for name in dir(model) if name.startswith(_MOVING)]
         values = [(name, getattr(model, name)) for name in arrays]
@@ -104,7 +104,7 @@ class RobotModel:
         return digest(part for name, value in values if isinstance(value, numbers) for part in (name, value))
 
     def spec(self) -> Any:
-        """Read the file again, as an `MjSpec` that compiles to `model`: to it, an engine can add actuators."""
+        """Read the file again as an `MjSpec` that compiles to `model`, so that an engine can add actuators."""
         import mujoco
 
         spec = _read(mujoco, self.path)
@@ -116,7 +116,7 @@ class RobotModel:
         return spec
 
     def _open_stops(self, logs: Sequence[Log]) -> None:
-        """Switch the stops of joints off that were beyond them, or never near: each makes a step take longer."""
+        """Disable stops that a log exceeds, and those that no log approaches, as each slows down a step."""
         for i, name in enumerate(self.joints):
             joint = int(self.model.dof_jntid[self.columns[i]])
             if not self.model.jnt_limited[joint]:
@@ -128,8 +128,8 @@ class RobotModel:
                 position, where = (least[0], least[2]) if least[0] < low - _MARGIN else (most[1], most[2])
                 self.model.jnt_limited[joint] = False
                 text = (
-                    f"{name}: is at {position:.4g} in {where}, outside of its range from {low:.4g} to {high:.4g} in "
-                    f"'{self.path.name}': its stops are switched off"
+                    f"{name}: is at {position:.4g} in {where}, outside its range from {low:.4g} to {high:.4g} in "
+                    f"'{self.path.name}': its stops are disabled"
                 )
                 self.findings.append(Finding(text, "robot", name, "warning"))
             elif least[0] > low + _FAR and most[1] < high - _FAR:
@@ -138,16 +138,16 @@ class RobotModel:
     def loads_along(
         self, positions: np.ndarray, velocities: np.ndarray, accelerations: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the load that each joint moves while the others move as they did.
+        """Return the load of each joint while the others move as in a log.
 
         Args:
-            positions: Of the joints [rad or m], shape (T, J).
-            velocities: Their derivative, shape (T, J).
-            accelerations: Theirs, shape (T, J).
+            positions: Positions of the joints [rad or m], shape (T, J).
+            velocities: Velocities, shape (T, J).
+            accelerations: Accelerations, shape (T, J).
 
         Returns:
-            Inertia [kg·m² or kg] at each joint, without that of its motor, what gravity and speeds do to it [N·m or N],
-            and what the accelerations of others do, shapes (T, J).
+            Inertia [kg·m² or kg] at each joint without that of its motor, effort of gravity and Coriolis forces, and
+            effort of the accelerations of other joints [N·m or N], shapes (T, J).
         """
         import mujoco
 
@@ -168,7 +168,7 @@ class RobotModel:
         return inertias, loads, pushes
 
     def bare(self) -> Any:
-        """The model without armature, damping, dry friction and stops."""
+        """Return the model without armature, damping, dry friction and stops."""
         import copy
 
         model = copy.copy(self.model)
@@ -185,7 +185,7 @@ def _read(mujoco: Any, path: Path) -> Any:
 
 
 def _keep_joints(mujoco: Any, spec: Any, path: Path, where: str, names: Sequence[str]) -> list[str]:
-    """Take drives, sensors and joints that are not in the log out of a robot; the names of these joints."""
+    """Remove drives, sensors, and joints that are not in the log; returns the names of these joints."""
     kinds = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
     known = {joint.name: joint for joint in spec.joints if joint.type in kinds}
     if not known:
@@ -193,8 +193,8 @@ def _keep_joints(mujoco: Any, spec: Any, path: Path, where: str, names: Sequence
     for name in names:
         if name not in known:
             raise LogError(
-                f"{where}: joint '{name}' is not one of '{path}'; {listed(name, known, 'joints')} Columns of a log "
-                "are given other names with ",
+                f"{where}: joint '{name}' is not one of '{path}'; {listed(name, known, 'joints')} Rename columns "
+                "of a log with ",
                 fix=Fix("a mapping", "--columns"),
             )
     for drive in spec.actuators:  # whose inertia and damping stay on the joint
@@ -211,7 +211,7 @@ def _keep_joints(mujoco: Any, spec: Any, path: Path, where: str, names: Sequence
 
 
 def _check_units(path: Path, model: Any, logs: Sequence[Log]) -> None:
-    """Refuse angles of joints that slide, and lengths of joints that turn."""
+    """Check that positions of sliding joints are lengths, and those of rotary joints angles."""
     import mujoco
 
     slide = mujoco.mjtJoint.mjJNT_SLIDE

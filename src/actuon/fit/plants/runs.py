@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Run`: a log, or a window of one, on the steps of a simulation, for one joint or for many."""
+"""`Run`: a log, or a window of one, resampled to the steps of a simulation."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ...logs import Log
 from .load_stage import COLUMNS
 
 BEFORE = 0.1
-"""Time [s] before a window of which commands are kept, for delays."""
+"""Time [s] before a window whose commands are kept for delays."""
 _HALF_WIDTH = 0.015
-"""Time [s] on each side of the start of a run over which its velocity is found."""
+"""Time [s] on each side of the start of a run from which its velocity is estimated."""
 _FEWEST = 2
-"""Samples on each side, at least."""
+"""Minimum number of samples on each side."""
 
 
 def usual_step(logs: Sequence[Log], steps: Sequence[float]) -> float:
-    """Return the longest of some steps that is not much longer than the step of any log, or the shortest [s]."""
+    """Return the longest step [s] that exceeds the step of no log by more than 25 %, or the shortest one."""
     shortest = min(float(np.median(np.diff(log.time))) for log in logs)
     return max((step for step in steps if step <= 1.25 * shortest), default=min(steps))
 
@@ -31,39 +31,39 @@ class Run:
     """One run of J joints."""
 
     log: Log
-    """The run itself."""
+    """Log or window."""
     source: Log
-    """The whole log that it is, or a window of."""
+    """Whole log."""
     dt: float
     """Time step [s]."""
     command: np.ndarray
-    """Target positions [rad or m] by step, from `past` steps before the run on, float32 of shape (past + steps, J)."""
+    """Target positions [rad or m] from `past` steps before the run, float32 of shape (past + steps, J)."""
     effort_command: np.ndarray
-    """Commanded efforts [N·m or N], likewise."""
+    """Commanded efforts [N·m or N], same shape."""
     enabled: np.ndarray
-    """1 where the motor is switched on, else 0, likewise."""
+    """1 while the motor is switched on, else 0, same shape."""
     position: np.ndarray
-    """Measured after each step [rad or m], float32 of shape (steps, J)."""
+    """Measured position after each step [rad or m], float32 of shape (steps, J)."""
     weight: np.ndarray
-    """Of the error after each step in the mean, shape (steps,). Each sample but the first, from which a run starts,
-    counts once, in the step nearest to it."""
+    """Weight of the error after each step, shape (steps,). Each sample but the first counts in the nearest step."""
     start: np.ndarray
     """Position [rad or m] and velocity [rad/s or m/s] at the start, shape (2, J)."""
     past: int = 0
+    """Number of steps before the run."""
 
     @classmethod
     def of(cls, log: Log, dt: float, source: Log | None = None, *, is_held: bool = False) -> Run:
-        """Return a log, or a window of one, on the steps of a simulation.
+        """Resample a log, or a window of one, to the steps of a simulation.
 
         Args:
-            log: The log or window.
+            log: Log or window.
             dt: Time step [s].
-            source: The whole log of a window, of which commands of `BEFORE` its start are kept.
-            is_held: Whether a step has the command of the last sample before it, as a servo on a bus that is read at
-                about the rate of the steps, and the first velocity is the logged one. Default: the mean of the command
-                over the step, which is right for any rate, and a velocity from positions. Held-out runs of an XL330
-                are predicted better by the former (20.8 instead of 22.6 mrad at a lower gain), those of an SO-101 by
-                the latter (5.7 instead of 5.9 mrad in the motion of its gripper).
+            source: Whole log of a window, for commands of the last `BEFORE` seconds before it.
+            is_held: Use the command of the last sample before a step, like a servo on a bus with about the rate of the
+                steps, and the logged velocity at the start. Default: the mean command over the step, which suits any
+                rate, and a velocity from positions. Held-out runs of an XL330 are predicted better by the former (20.8
+                instead of 22.6 mrad at a lower gain), those of an SO-101 by the latter (5.7 instead of 5.9 mrad in the
+                motion of its gripper).
         """
         whole = log if source is None else source
         steps, position, weight = _measured(log, dt)
@@ -89,7 +89,7 @@ class Run:
         return len(self.weight)
 
     def at_samples(self, paths: np.ndarray) -> np.ndarray:
-        """Return values at the samples, shape (C, T, J), from those at each step, shape (C, steps + 1, J)."""
+        """Interpolate values at each step, shape (C, steps + 1, J), to the samples, shape (C, T, J)."""
         at = (self.log.time - self.log.time[0]) / self.dt
         before = np.clip(at.astype(int), 0, paths.shape[1] - 2)
         share = (at - before)[:, None]
@@ -107,7 +107,7 @@ class Run:
 
 
 def _measured(log: Log, dt: float) -> tuple[int, np.ndarray, np.ndarray]:
-    """Return how many steps a log takes, its positions after each, and their weights."""
+    """Return the number of steps of a log, and position and weight of each."""
     steps = max(1, math.ceil((log.time[-1] - log.time[0]) / dt - 1e-6))
     after = log.time[0] + dt * np.arange(1, steps + 1)
     position = np.stack([np.interp(after, log.time, joint.position) for joint in log.joints], axis=1)
@@ -117,7 +117,7 @@ def _measured(log: Log, dt: float) -> tuple[int, np.ndarray, np.ndarray]:
 
 
 def _columns(log: Log, name: str, taken: Callable[[np.ndarray], np.ndarray], rows: int) -> np.ndarray:
-    """Return what is taken of a quantity of each joint, 0 where it was not logged, shape (rows, J)."""
+    """Return a resampled quantity of each joint, 0 if it was not logged, shape (rows, J)."""
     series = [getattr(joint, name) for joint in log.joints]
     none = np.zeros(rows)
     return np.stack([none if values is None else taken(values) for values in series], axis=1).astype(np.float32)
@@ -130,14 +130,14 @@ def _enabled(log: Log, at: np.ndarray) -> np.ndarray:
 
 
 def _held_at(time: np.ndarray, begins: np.ndarray) -> np.ndarray:
-    """Return the sample that is held at the beginning of each step."""
+    """Return the index of the sample that is held at the start of each step."""
     return np.clip(np.searchsorted(time, begins + 1e-9, side="right") - 1, 0, len(time) - 1)
 
 
 def _mean_between(time: np.ndarray, edges: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the mean between each two edges of a command that is held from sample to sample, shape (edges - 1,).
+    """Return the mean between consecutive edges of a command that is held from sample to sample, shape (edges - 1,).
 
-    Before the first sample and after the last one it is as in these.
+    The first and last samples are held beyond the ends of the log.
     """
     padded = np.concatenate([[min(edges[0], time[0]) - 1.0], time, [max(edges[-1], time[-1]) + 1.0]])
     held = np.concatenate([values[:1], values])
@@ -146,18 +146,18 @@ def _mean_between(time: np.ndarray, edges: np.ndarray, values: np.ndarray) -> np
 
 
 def _velocities(log: Log, at: int) -> np.ndarray:
-    """Return the velocity of each joint at a sample [rad/s or m/s], shape (J,).
+    """Estimate the velocity of each joint at a sample [rad/s or m/s], shape (J,).
 
-    That of a parabola through the positions around it, or of a line at the start of a log. Logged velocities are often
-    filtered, and then late: windows of a double pendulum that start with them are predicted by 26 mrad, not 16.
+    Fits a parabola to the positions around the sample, or a line at the start of a log. Logged velocities are often
+    filtered, and therefore delayed: with them, the error in windows of a double pendulum is 26 mrad instead of 16.
     """
     first = min(int(np.searchsorted(log.time, log.time[at] - _HALF_WIDTH)), max(at - _FEWEST, 0))
     last = max(int(np.searchsorted(log.time, log.time[at] + _HALF_WIDTH, side="right")), at + _FEWEST + 1)
     rows = slice(first, min(last, len(log)))
     time = log.time[rows] - log.time[at]
-    slopes = np.zeros(len(log.joints))
+    velocities = np.zeros(len(log.joints))
     if len(time) >= 3:
         degree = 2 if at > 0 and len(time) > 4 else 1
         positions = np.stack([joint.position[rows] for joint in log.joints], axis=1)
-        slopes = np.linalg.lstsq(np.vander(time, degree + 1, increasing=True), positions, rcond=None)[0][1]
-    return slopes
+        velocities = np.linalg.lstsq(np.vander(time, degree + 1, increasing=True), positions, rcond=None)[0][1]
+    return velocities
