@@ -11,7 +11,6 @@ import pytest
 from actuon.fit import FitResult, KnownLoadPlant, SearchOptions, fit_logs
 from actuon.fit.excitation import ExcitationOptions, Limits, excite
 from actuon.fit.report import excitation_grid, models_chart, motion_grid, residual_grid, runs_chart, write_report
-from actuon.fit.result import Step
 from tests.fit.test_search import DT, MODEL, made_log, truth
 
 
@@ -24,9 +23,7 @@ def plant():
 @pytest.fixture(scope="module")
 def result(plant) -> FitResult:
     options = SearchOptions(seed=1, starts=1, population=8, generations=3)
-    found = fit_logs(plant=plant, select=[MODEL], options=options)
-    path = (Step("delay", 0.004, 0.001, {"delay": 0.004, "limit": 0.006}),)
-    return dataclasses.replace(found, path=path)
+    return fit_logs(plant=plant, select=[MODEL], options=options)
 
 
 def test_charts_show_runs_by_name_and_model_minus_log(plant, result):
@@ -65,16 +62,12 @@ def test_windows_of_a_log_are_one_run_and_metres_are_shown_in_mm(result):
     assert chart.x_label == "mean absolute error [mm]"
 
 
-def test_a_report_has_all_pictures_the_verdict_and_the_path(plant, result, tmp_path):
+def test_a_report_has_all_pictures_and_the_verdict(plant, result, tmp_path):
     text = write_report(result, plant, tmp_path / "report").read_text()
     for name in ("joint_motion.png", "joint_residuals.png", "joint_runs.png", "models.png"):
         assert f"({name})" in text
         assert (tmp_path / "report" / name).stat().st_size > 1000
     assert result.verdicts[0].sentence() in text
-    assert "| delay | 4.0 | 1.0 |" in text
-    assert result.as_dict()["path"] == [
-        {"added": "delay", "held_out_mrad": 4.0, "noise_mrad": 1.0, "tried_mrad": {"delay": 4.0, "limit": 6.0}}
-    ]
 
 
 def test_a_motion_to_record_is_shown_with_its_limits():

@@ -21,7 +21,7 @@ from .plants.known_load import KnownLoadPlant as KnownLoadPlant
 from .plants.plant import Plant as Plant, Scales as Scales, Trials as Trials
 from .plants.plant_file import load_plant as load_plant
 from .plants.robot import RobotPlant as RobotPlant
-from .result import FitResult as FitResult, Step as Step
+from .result import FitResult as FitResult
 from .search import SearchOptions as SearchOptions
 from .terms import PRESETS as PRESETS
 from .verdict import Verdict as Verdict
@@ -42,7 +42,6 @@ __all__ = [
     "RobotPlant",
     "Scales",
     "SearchOptions",
-    "Step",
     "Trials",
     "Verdict",
     "apply",

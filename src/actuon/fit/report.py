@@ -236,12 +236,6 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
     if result.compared:
         yield "## Models\n"
         yield from _model_table(result)
-    if result.path:
-        yield "## Terms, in the order in which they were added\n"
-        yield "| term | held out [mrad] | noise [mrad] |"
-        yield "|---|--:|--:|"
-        for step in result.path:
-            yield f"| {step.added} | {MILLI * step.held_out:.1f} | {MILLI * step.noise:.1f} |"
     yield "\n## Parameters\n"
     for joint in result.joints:
         at = ", ".join(f"{name} {value:g}" for name, value in joint.model.settings.items())

@@ -94,29 +94,6 @@ class FittedJoint:
 
 
 @dataclass(frozen=True)
-class Step:
-    """A term that was added to a model, with mean absolute errors of the position [rad]."""
-
-    added: str
-    """Name of the term."""
-    held_out: float
-    """Error in held-out runs with the term."""
-    noise: float
-    """Differences of that error up to this are noise."""
-    tried: Mapping[str, float]
-    """Error in held-out runs with each term that was tried, by name."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the step as plain data for JSON, with errors in mrad."""
-        return {
-            "added": self.added,
-            "held_out_mrad": MILLI * self.held_out,
-            "noise_mrad": MILLI * self.noise,
-            "tried_mrad": {name: MILLI * error for name, error in self.tried.items()},
-        }
-
-
-@dataclass(frozen=True)
 class FitResult:
     """Result of a fit.
 
@@ -155,8 +132,6 @@ class FitResult:
     """Verdict on the fit of each joint."""
     compared: tuple[Compared, ...] = ()
     """Compared models, if one was selected."""
-    path: tuple[Step, ...] = ()
-    """Terms in the order in which they were added, if the model was built term by term."""
     cautions: tuple[str, ...] = ()
     """Further sentences for `warnings`."""
     per_log: Varying = dataclasses.field(default_factory=dict)
@@ -254,7 +229,6 @@ class FitResult:
             ],
             "models": [compared.as_dict() for compared in self.compared],
             "findings": list(self.findings),
-            **({"path": [step.as_dict() for step in self.path]} if self.path else {}),
             **offsets_as_dict(self.encoder_offsets),
             **({"units": self.per_unit} if self.per_unit else {}),
         }

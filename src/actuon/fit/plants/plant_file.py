@@ -66,7 +66,8 @@ def load_plant(
     Examples:
         >>> from pathlib import Path
         >>> written = Path("stand.yaml").write_text("load: {mass: 0.49, length: 0.1}")
-        >>> table = np.column_stack([np.arange(200) / 100.0, np.ones(200), np.linspace(0.0, 1.0, 200)])
+        >>> time = np.arange(0.0, 2.0, 0.01)
+        >>> table = np.column_stack([time, np.ones(200), 0.5 * time])
         >>> names = "time,cmd_knee,pos_knee"
         >>> np.savetxt("run.csv", table, delimiter=",", header=names, comments="")
         >>> plant = actuon.fit.load_plant("stand.yaml", "run.csv", window=0.5)
