@@ -114,17 +114,7 @@ def fit_models(
     refine_steps: int = 6,
     workers: Workers | None = None,
 ) -> FitResult:
-    """Fit one model for each joint to the runs of a plant.
-
-    Args:
-        plant: Mechanism that the actuators drive, with the runs.
-        models: One for each joint.
-        options: Effort and seed of the search.
-        progress: Callback after each generation.
-        resume: Checkpoint file to resume from and to save progress to.
-        refine_steps: Maximum number of least-squares steps.
-        workers: Runner of the searches, one task for each start. Default: this process.
-    """
+    """Fit one model for each joint to the runs of a plant. See `fit_logs`."""
     begin = time.monotonic()
     options = options or SearchOptions()
     search = Search(plant, tuple(models), options, models[0].name, resume)

@@ -23,12 +23,7 @@ from .workers import LocalWorkers, Progress, ProgressFactory, Workers
 
 @dataclass(frozen=True)
 class RobotJob:
-    """Inputs of the fit of one robot.
-
-    Args:
-        plant: Mechanism of the robot, with its runs.
-        options: Further arguments of `fit_logs`.
-    """
+    """Plant of one robot, and further arguments of `fit_logs`."""
 
     plant: Plant
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -9,11 +9,7 @@ from pathlib import PurePath
 
 
 def log_names(paths: Iterable[str]) -> dict[str, str]:
-    """Return a short name for each path: the file, with as many parent folders as make it unique.
-
-    Args:
-        paths: Paths of logs; repeated paths count once.
-    """
+    """Return a short name for each path: the file, with as many parent folders as make it unique."""
     parts = {path: PurePath(path).parts for path in paths}
     names = numbered([_shortest(own, set(parts.values())) for own in parts.values()])
     return dict(zip(parts, names, strict=True))

@@ -9,6 +9,9 @@ the change of a value at half the time step enters its interval as a standard er
 A parameter with one value for each log, or for each unit of a fleet, is several unknowns (`Unknowns`). Encoder offsets
 of the logs are therefore estimated together with the other parameters. For logs that a model was not fitted to, the
 offset in one half of the windows is estimated from the other half, so no window is judged by its own offset.
+
+``models`` has one model for each joint, ``values`` one array for each joint: shape (P,), or (R, P) with one set of
+values for each run. ``shares`` are unknowns, shape (N,).
 """
 
 from __future__ import annotations
@@ -73,14 +76,7 @@ class _Column:
 
 
 class Unknowns:
-    """Vector of the unknowns, as shares of their ranges.
-
-    Args:
-        plant: Plant with the runs.
-        models: One for each joint.
-        values: Values for each joint, shape (P,), or one set for each run, shape (R, P).
-        is_free: Predicate of joint and parameter that selects the unknowns. Default: all.
-    """
+    """Vector of the unknowns, as shares of their ranges: parameters for which ``is_free`` is true."""
 
     def __init__(
         self,
@@ -137,13 +133,7 @@ class Unknowns:
 
 
 class Problem:
-    """Residuals of a plant as a function of the unknowns.
-
-    Args:
-        plant: Mechanism that the actuators drive, with the runs.
-        unknowns: The unknowns.
-        joints: Joints whose residuals count. Default: all.
-    """
+    """Residuals of some joints of a plant, by default of all, as a function of the unknowns."""
 
     def __init__(self, plant: Plant, unknowns: Unknowns, joints: Sequence[int] | None = None):
         self.plant, self.unknowns = plant, unknowns
@@ -222,9 +212,6 @@ class Problem:
 
         Runs least squares with a loss that is robust against outliers. Keeps the result unless it increases the mean
         absolute error by more than 1 %: that error depends on how the encoder rounds single samples.
-
-        Args:
-            steps: Maximum number of steps.
         """
         begin = self.unknowns.start
         if not begin.size or not steps:
@@ -282,15 +269,7 @@ class Refined:
 def refine(
     plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray], joint: int = 0, *, steps: int = 6
 ) -> Estimate:
-    """Improve the values of one joint by least squares, and compute their confidence intervals.
-
-    Args:
-        plant: Mechanism that the actuators drive, with the runs.
-        models: One for each joint.
-        values: Start values for each joint, shape (P,).
-        joint: Index of the joint to improve; the others stay fixed.
-        steps: Maximum number of steps.
-    """
+    """Improve the values of one joint by least squares, and compute their confidence intervals."""
     unknowns = Unknowns(plant, models, values, lambda own, parameter: own == joint)
     problem = Problem(plant, unknowns, [joint])
     best = problem.descend(steps)
@@ -324,16 +303,8 @@ def refine_all(
 ) -> Refined:
     """Improve the values of all joints by least squares.
 
-    If the plant neither couples its joints nor adds parameters for each log, joints are independent tasks. Otherwise
-    all unknowns are estimated together.
-
-    Args:
-        plant: Mechanism that the actuators drive, with the runs.
-        models: One for each joint.
-        values: Start values for each joint, shape (P,).
-        steps: Maximum number of steps.
-        workers: Runner of independent tasks. Default: this process.
-        progress: Called with the title of each task; returns its callback.
+    If the plant neither couples its joints nor adds parameters for each log, joints are independent tasks of the
+    workers. Otherwise all unknowns are estimated together.
     """
     if not plant.couples_joints and not plant.log_parameters:
         tasks = [RefineTask(plant.only(j), m, v, steps) for j, (m, v) in enumerate(zip(models, values, strict=True))]
@@ -365,11 +336,6 @@ def judge_runs(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarra
     Parameters with one value for each log are estimated: for every other window from the remaining ones, and for a log
     of one run from that run.
 
-    Args:
-        plant: Mechanism that the actuators drive, with the runs.
-        models: One for each joint.
-        values: Values for each joint, shape (P,).
-
     Returns:
         Mean absolute error of the position [rad or m] by run and joint, shape (R, J), and the estimated values by log,
         joint and path.
@@ -396,14 +362,7 @@ def judge_runs(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarra
 def varying(
     plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray], per: Literal["log", "unit"]
 ) -> Varying:
-    """Return the values of parameters with one value for each log or unit, by its name, joint and path.
-
-    Args:
-        plant: Plant with the runs.
-        models: One for each joint.
-        values: Values for each joint in each run, shape (R, P).
-        per: Kind of the parameters.
-    """
+    """Return the values of parameters with one value for each log or unit, by its name, joint and path."""
     if not any(p.per == per for model in models for p in model.parameters):
         return {}
     parts = plant.parts(per)
@@ -435,15 +394,7 @@ def _halves(log_of_run: np.ndarray) -> list[tuple[list[int], list[int]]]:
 def _estimate(
     problem: Problem, best: np.ndarray, jacobian: np.ndarray, joint: int, count: int | None = None
 ) -> Estimate:
-    """Return the values of a joint with their confidence intervals.
-
-    Args:
-        problem: The least-squares problem.
-        best: Solution as shares, shape (N,).
-        jacobian: Derivatives of the residuals at the solution, shape (samples, N).
-        joint: Index of the joint.
-        count: Number of its parameters to include, P. Default: all.
-    """
+    """Return the values of a joint with their confidence intervals, for its first ``count`` parameters."""
     unknowns = problem.unknowns
     parameters = unknowns.models[joint].parameters[:count]
     member = np.zeros((len(unknowns), len(parameters)))

@@ -255,12 +255,7 @@ class FitResult:
             partial.write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
 
     def with_held_out(self, errors: np.ndarray, compared: tuple[Compared, ...]) -> FitResult:
-        """Return the result with errors on held-out runs and the compared models.
-
-        Args:
-            errors: Mean absolute error of the position [rad] by run and joint, shape (R, J).
-            compared: Compared models.
-        """
+        """Return the result with errors on held-out runs [rad], shape (R, J), and the compared models."""
         runs = tuple(
             dataclasses.replace(run, held_out=float(error))
             for run, error in zip(self.runs, np.ravel(errors), strict=True)

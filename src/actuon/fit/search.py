@@ -79,20 +79,13 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class SearchTask:
-    """Inputs of one CMA-ES from one start.
-
-    Args:
-        plant: Mechanism that the actuators drive. The parameters of all its joints are one vector.
-        models: One for each joint.
-        options: Options of the search, with its seed.
-        begin: Start values for each joint, shape (P,).
-        resume: Checkpoint file to resume from and to save progress to.
-    """
+    """Inputs of one CMA-ES from one start. The parameters of all joints are one vector."""
 
     plant: Plant
     models: tuple[Model, ...]
     options: SearchOptions
     begin: tuple[np.ndarray, ...]
+    """Start values for each joint, shape (P,)."""
     resume: PathLike | None = None
 
     @property
@@ -103,11 +96,7 @@ class SearchTask:
 
 
 class CmaSearch:
-    """A search that `step` advances by one generation.
-
-    Args:
-        task: The task.
-    """
+    """A search that `step` advances by one generation."""
 
     def __init__(self, task: SearchTask):
         self._task = task
@@ -206,14 +195,9 @@ def run_task(task: SearchTask, progress: Progress | None = None) -> SearchResult
 
 @dataclass(frozen=True)
 class Search:
-    """Searches of all joints of a plant from all starts.
+    """Searches of all joints of a plant from all starts, with a title for their progress.
 
-    Args:
-        plant: Mechanism that the actuators drive, with the runs.
-        models: One for each joint.
-        options: Options of the search, with its seed.
-        title: Title of the search for its progress.
-        resume: Checkpoint file to resume from and to save progress to. Joints and further starts add suffixes to it.
+    Joints and further starts add suffixes to the checkpoint file ``resume``.
     """
 
     plant: Plant
@@ -276,16 +260,7 @@ def search(
     resume: PathLike | None = None,
     workers: Workers | None = None,
 ) -> SearchResult:
-    """Search the parameters with the smallest error. An interrupt returns the best result so far.
-
-    Args:
-        plant: Mechanism that the actuators drive, with the runs.
-        models: One for each joint.
-        options: Effort and seed of the search.
-        progress: Callback after each generation.
-        resume: Checkpoint file to resume from and to save progress to.
-        workers: Runner of the tasks. Default: this process.
-    """
+    """Search the parameters with the smallest error. An interrupt returns the best result so far. See `fit_logs`."""
     one = Search(plant, tuple(models), options or SearchOptions(), resume=resume)
     (found,) = run_searches([one], workers, lambda title: progress)
     return found

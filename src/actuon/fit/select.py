@@ -104,14 +104,8 @@ def compare(
 ) -> list[Compared]:
     """Compare models by cross-validation and mark the chosen one.
 
-    After an interrupt, only the models that are complete are compared.
-
-    Args:
-        plant: Mechanism that the actuators drive, with the runs.
-        candidates: Models to compare, simple ones first: each a list with one for each joint.
-        options: Effort and seed of the searches.
-        progress: Called with the title of each search; returns its callback.
-        workers: Runner of the searches. Default: this process.
+    ``candidates`` are lists with one model for each joint, simple ones first. After an interrupt, only the models that
+    are complete are compared.
     """
     groups = groups_of(plant.runs)
     plants = [plant.subset([i for i in range(len(plant.runs)) if i not in group.runs]) for group in groups]
