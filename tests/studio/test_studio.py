@@ -586,7 +586,7 @@ class Answers:
             *args,
             done=lambda value: self.all.append((key, "done", value)),
             failed=lambda error: self.all.append((key, "failed", error)),
-            told=on_told,
+            progress=on_told,
         )
 
     def last(self):

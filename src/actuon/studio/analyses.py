@@ -39,12 +39,12 @@ class Analyses:
         """Message of the last failure; empty if there was none."""
 
     def envelope(self, joint: str) -> Envelope | None:
-        """Return the envelope of a joint: None if it is not known yet, not limited, or joints are coupled."""
+        """Return the envelope of a joint: None while it is unknown, or if it has no limits or joints are coupled."""
         of, found = self._envelope
         return found if of == joint else None
 
     def update(self, joint: str, configs: Mapping[str, ActuatorConfig], mode: str, version: int) -> None:
-        """Compute the results that depend on values that have changed.
+        """Compute envelope and stability again if joint or values have changed.
 
         Args:
             joint: Joint of the envelope.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A separate Python process for long computations, so that the robot keeps real time.
 
-A fit in the process of the robot would also capture the robot's steps in its graphs. The process is started as a
-command, since ``multiprocessing`` would run a script without a guard again.
+In the same process, a fit would capture the robot's steps in its graphs. It is started as a command:
+``multiprocessing`` would run a script without a ``__main__`` guard again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..warp_messages import quiet
 
 _PROGRESS, _DONE, _FAILED = range(3)
 """Kinds of answers from the process."""
-_CALL, _GO_ON, _STOP = range(3)
+_CALL, _CONTINUE, _STOP = range(3)
 """Kinds of messages to the process."""
 Tell = Callable[[Any], None]
 """Reports progress to the caller; raises KeyboardInterrupt if the function should return early."""
@@ -38,14 +38,14 @@ class _Call:
     args: tuple[Any, ...]
     done: Callable[[Any], None]
     failed: Callable[[str], None]
-    told: Callable[[Any], bool] | None
+    progress: Callable[[Any], bool] | None
 
 
 class Background:
     """One process that calls functions of modules, one at a time.
 
-    Only the latest of pending calls with the same key is made. While a function runs, calls with other keys are made
-    whenever it reports progress: an envelope does not wait for the end of a fit. The first call starts the process.
+    A new call replaces a pending one with the same key. Whenever a running function reports progress, calls with other
+    keys run: an envelope does not wait for the end of a fit. The first call starts the process.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Background:
         *args: Any,
         done: Callable[[Any], None],
         failed: Callable[[str], None],
-        told: Callable[[Any], bool] | None = None,
+        progress: Callable[[Any], bool] | None = None,
     ) -> None:
         """Call ``function(*args, tell)``, instead of a pending call with this key.
 
@@ -74,10 +74,10 @@ class Background:
             args: Arguments, which are pickled.
             done: Called with the result, in the thread of this object.
             failed: Called with the message of an error.
-            told: Called with the progress that the function reports; returns whether to continue.
+            progress: Called with each value that the function reports; returns whether to continue.
         """
         with self._changed:
-            self._pending[key] = _Call(key, function, args, done, failed, told)
+            self._pending[key] = _Call(key, function, args, done, failed, progress)
             self._changed.notify()
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Background:
             self._changed.notify()
         process = self._process
         if process is not None:
-            process.kill()  # ends an answer that the thread waits for
+            process.kill()  # the thread may wait for its answer
         self._thread.join()
         self._end()
 
@@ -130,12 +130,12 @@ class Background:
                     return value
                 if kind == _FAILED:
                     raise SimulationError(value)
-                goes_on = call.told is None or call.told(value)
+                continues = call.progress is None or call.progress(value)
                 while (other := self._next()) is not None:
                     self._make(other)
                     if self._process is not process:
                         raise EOFError
-                _send(process.stdin, (_GO_ON if goes_on else _STOP, None))
+                _send(process.stdin, (_CONTINUE if continues else _STOP, None))
         except (OSError, EOFError, pickle.PickleError) as error:
             self._end()
             raise SimulationError(f"the background process has ended: {error}") from error
@@ -149,7 +149,7 @@ class Background:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
-                start_new_session=True,  # an interrupt from the keyboard is for the studio
+                start_new_session=True,  # Ctrl+C must reach the studio only
             )
             if self._closed:
                 self._process.kill()
@@ -190,7 +190,7 @@ def serve(messages: IO[bytes], answers: IO[bytes]) -> None:
         _send(answers, (_PROGRESS, value))
         while True:
             kind, call = pickle.load(messages)
-            if kind == _GO_ON:
+            if kind == _CONTINUE:
                 return
             if kind == _STOP:
                 raise KeyboardInterrupt

@@ -54,13 +54,13 @@ class Drive:
 
     def targets(self, time: float, home: np.ndarray) -> np.ndarray:
         """Return target positions [rad or m] at a time [s], shape (D,)."""
-        wanted = home.copy()
+        targets = home.copy()
         if self.kind == RECORDED:
             for joint, value in (self.command.at(time) if self.command is not None else {}).items():
-                wanted[self.names.index(joint)] = value
-            return wanted
-        wanted[list(self.columns)] += self.offset + self.amplitude * self._wave(time)
-        return wanted
+                targets[self.names.index(joint)] = value
+            return targets
+        targets[list(self.columns)] += self.offset + self.amplitude * self._wave(time)
+        return targets
 
     def _wave(self, time: float) -> float:
         if self.kind == SINE:

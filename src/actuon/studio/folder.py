@@ -42,7 +42,7 @@ class Folder:
             raise RobotFileError(f"got {shown(name)}; must be the name of a file")
         try:
             path = (self.root / name.strip()).resolve()
-            path.exists()  # which refuses names that are too long
+            path.exists()  # raises an error if the name is too long
         except (OSError, RuntimeError) as error:
             raise RobotFileError(f"'{name}' cannot be used: {error}") from error
         if path == self.root or not path.is_relative_to(self.root):

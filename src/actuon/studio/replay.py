@@ -117,11 +117,11 @@ class LogReplay:
         if not any(model.parameters for model in models):
             raise ParameterError("nothing to fit: choose at least one value that the joints of the log have")
 
-        def told(generation: int, errors: np.ndarray) -> None:
+        def report(generation: int, errors: np.ndarray) -> None:
             if progress is not None:
                 progress(generation, float(np.mean(errors)))
 
-        return fit_models(self._plant, models, _OPTIONS, progress=told, refine_steps=_REFINE)
+        return fit_models(self._plant, models, _OPTIONS, progress=report, refine_steps=_REFINE)
 
 
 def command_of(log: Log) -> Command:
@@ -232,7 +232,7 @@ class LogWork:
         """Fit values, and set them on the robot."""
         self.progress, self._stops, self.status = 0.0, False, "starting"
         configs = dict(self._session.real.configs)
-        self._submit("fit", fit_log, self._path, configs, paths, done=self._set_fitted, told=self._told)
+        self._submit("fit", fit_log, self._path, configs, paths, done=self._set_fitted, progress=self._set_progress)
 
     def stop_fit(self) -> None:
         """Stop a fit with the best values so far."""
@@ -262,7 +262,7 @@ class LogWork:
         self.log, self._path, self.replayed, self._requested_version = log, path, [], -1
         self.status = f"{path.name}: {log.duration:.1f} s of {', '.join(log.joint_names)}"
 
-    def _told(self, progress: tuple[int, float, float]) -> bool:
+    def _set_progress(self, progress: tuple[int, float, float]) -> bool:
         generation = progress[0]
         error, before = map(self.shown_error, progress[1:])
         self.progress = min(0.99, generation / GENERATIONS)
@@ -318,6 +318,5 @@ def _plant_of(source: RobotSource, log: Log) -> Plant:
             f"'{log.path}': logs of a robot are replayed in MuJoCo, which does not read '{source.path.name}'; open its "
             "MJCF, or use the log of one joint with a known load"
         )
-    # together: each joint alone would be without the armature, damping and friction of the robot's file, which the
-    # chains of the page leave to the engine
+    # Joints alone would lack armature, damping and friction of the robot's file, which the motors leave to the engine.
     return RobotPlant(source.path, [log], together=True)

@@ -28,7 +28,7 @@ MODES = (OF_FILE, EXPLICIT, IMPLICIT)
 
 
 class StudioRobot:
-    """A robot in a simulation of its own.
+    """A robot in its own simulation.
 
     Args:
         source: The robot.
@@ -82,7 +82,7 @@ class StudioRobot:
         )
 
     def step(self, targets: np.ndarray) -> Telemetry:
-        """Take a step towards target positions [rad or m], shape (D,), and add it to the history."""
+        """Step towards target positions [rad or m], shape (D,), and add the step to the history."""
         columns = self.actuators.actuated_dof_indices
         self.articulation.set_dof_position_targets(targets[columns], dof_indices=columns)
         self.simulation.step()
@@ -98,8 +98,8 @@ class StudioRobot:
     def set_number(self, joints: Iterable[str], stage: int, name: str, value: Any) -> None:
         """Set a parameter of the actuators of some joints, from the next step on.
 
-        The value is written into the arrays of the running actuators. If that is impossible, for a delay longer than
-        its buffer or an armature, the actuators are attached again and lose their state.
+        Writes the value into the arrays of the running actuators. A delay longer than its buffer, or a change of
+        armature, attaches the actuators again; they lose their state then.
 
         Args:
             joints: Names of the joints.
@@ -108,7 +108,7 @@ class StudioRobot:
             value: New value.
 
         Raises:
-            ParameterError: The value is out of range. Nothing is changed then.
+            ParameterError: The value is out of range; nothing changes.
         """
         joints = list(joints)
         for joint in joints:

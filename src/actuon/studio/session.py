@@ -214,19 +214,19 @@ class Session:
             self._drive_start = self.time
         self.drive = drive
 
-    def show_ideal(self, wanted: bool) -> None:
+    def show_ideal(self, is_shown: bool) -> None:
         """Show or hide a copy of the robot with ideal motors, after the others. Showing it resets all robots."""
-        if not wanted and self.ideal is not None:
+        if not is_shown and self.ideal is not None:
             self.ideal.close()
             self.ideal = None
             self.poses = self.poses[: len(self.robots)]
-        elif wanted and self.ideal is None:
+        elif is_shown and self.ideal is None:
             self.ideal = StudioRobot(self.source, True, self.real.configs, colour=IDEAL)
             self.reset()
 
-    def pause(self, wanted: bool) -> None:
+    def pause(self, is_paused: bool) -> None:
         """Pause or resume."""
-        self.is_paused = wanted
+        self.is_paused = is_paused
         self.pace.restart()
 
     def reset(self) -> None:
@@ -242,8 +242,8 @@ class Session:
         self.pace.restart()
 
     def push(self, force: tuple[float, float, float], knock: float = 0.0, column: int = 0) -> None:
-        """Push the trunk with ``force`` [N] for 0.12 s. If the base is fixed, change the velocity of a joint by
-        ``knock`` [rad/s or m/s]."""
+        """Push the trunk with ``force`` [N] for 0.12 s; if the base is fixed, add ``knock`` [rad/s or m/s] to the
+        velocity of a joint."""
         if not self.real.is_fixed_base:
             self._push = self.time + PUSH_SECONDS, np.array(force)
             return
@@ -252,7 +252,7 @@ class Session:
             robot.articulation.set_dof_velocities(speeds + knock, dof_indices=[column])
 
     def record(self, path: PathLike) -> None:
-        """Start to record all steps. The file is saved at the end."""
+        """Record all steps, until `stop_recording` or `close` saves the file."""
         path = Path(path)
         if path.suffix not in FORMATS or path.is_dir():
             raise SimulationError(f"record: got '{path}'; must be a file that ends in {' or '.join(FORMATS)}")
@@ -313,7 +313,7 @@ class Session:
                 if not isinstance(error, ActuonError):
                     _log.exception("a change could not be made")
                 self.message = str(error)
-                self.values_version += 1  # so that pages show what still holds
+                self.values_version += 1  # pages show the present values again
 
     def _step(self) -> None:
         now = self.time

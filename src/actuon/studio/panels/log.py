@@ -46,7 +46,7 @@ class LogPanel:
         self._file = gui.add_dropdown("Log", (_NONE, *folder.files(ENDINGS)), hint=f"In {folder.root}.")
         self._file.on_update(lambda event: self._load() if event.client is not None else None)
         gui.add_button("Refresh the list").on_click(lambda _: self._look_again())
-        self._said = gui.add_html("")
+        self._result = gui.add_html("")
         self._play = gui.add_button("Play its commands", visible=False)
         self._play.on_click(lambda _: self._play_commands())
         self._fit_folder = gui.add_folder("Fit", visible=False)
@@ -99,7 +99,7 @@ class LogPanel:
             self._button.label = label
         if is_there:
             self._offer_values()
-        self._said.content = self._text()
+        self._result.content = self._text()
         shown = self._shown()
         if shown != self._charted:
             self._charted = shown
