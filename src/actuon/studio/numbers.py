@@ -13,8 +13,8 @@ from ..declare.config import Config
 from ..declare.parameters import Field, unit_at_joint
 from ..declare.registry import by_config
 
-_STEPS = 200
-"""Number of steps of a slider."""
+_STEPS = 100
+"""Least number of steps of a slider."""
 _SCALES = {"N·m/rad": 10.0, "N·m·s/rad": 1.0, "N·m": 1.0, "rad/s": 10.0, "A": 10.0, "V": 24.0, "s": 0.02, "Hz": 200.0}
 _SCALES |= {"kg·m²": 0.01, "rad": 0.1}
 """Order of magnitude by unit, for values that are 0 or infinite if no other value has this unit."""
@@ -75,7 +75,7 @@ class Number:
         if declared.maximum is not None:
             high = min(high, declared.maximum) if declared.maximum < 1e6 else high
             high = declared.maximum if declared.maximum <= 1.0 else high
-        step = 1.0 if declared.integer else (high - low) / _STEPS
+        step = 1.0 if declared.integer else _round_down((high - low) / _STEPS)
         if declared.minimum is None and declared.above is not None:
             low += step
         return min(low, value), max(high, value), step
@@ -85,6 +85,12 @@ def round_up(value: float) -> float:
     """Return the next of 1, 1.5, 2, 3, 4, 5, 7.5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(value))
     return next((power * step for step in (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5) if power * step >= value), 10.0 * power)
+
+
+def _round_down(value: float) -> float:
+    """Return the previous of 1, 2, 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return power * next((step for step in (5.0, 2.0) if power * step <= value), 1.0)
 
 
 def numbers_of(config: ActuatorConfig, slides: bool = False, inertia: float = 0.0) -> list[Number]:
@@ -127,7 +133,7 @@ def alike(configs: dict[str, ActuatorConfig], joint: str) -> list[str]:
 
 
 def written(value: float) -> str:
-    """Return a number with three significant digits: 0.0123, 4.57, 1 230."""
+    """Return a number with three significant digits, such as 0.0123, 4.57 and 1 230."""
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     power = math.floor(math.log10(abs(value)))

@@ -91,9 +91,7 @@ class DrivePanel:
             self._kind.value, self._frequency.value, self._offset.value = drive.kind, drive.frequency, drive.offset
             if drive.kind != HOLD:
                 self._amplitude.value = drive.amplitude
-        label = "Resume" if self._session.is_paused else "Pause"
-        if self._pause.label != label:
-            self._pause.label = label
+        self._pause.label = "Resume" if self._session.is_paused else "Pause"
         if self._ideal.value != (self._session.ideal is not None) and not self._session.has_changes:
             self._ideal.value = self._session.ideal is not None
 

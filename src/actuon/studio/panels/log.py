@@ -94,9 +94,7 @@ class LogPanel:
         self._bar.visible = is_fitting
         if work.progress is not None:
             self._bar.value = 100.0 * work.progress
-        label = "Stop the fit" if is_fitting else "Fit these values"
-        if self._button.label != label:
-            self._button.label = label
+        self._button.label = "Stop the fit" if is_fitting else "Fit these values"
         if is_there:
             self._offer_values()
         self._result.content = self._text()

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..numbers import Number, alike, numbers_of, stage_titles, written
+from ..numbers import Number, alike, numbers_of, stage_titles
 from ..robot import MODES
 from ..session import Session
 
@@ -68,9 +68,13 @@ class MotorPanel:
             return
         for number in numbers:
             slider = self._sliders.get((number.stage, number.name))
-            if slider is not None and not number.is_off and not math.isclose(slider.value, number.value, rel_tol=1e-6):
-                slider.min, slider.max = min(slider.min, number.value), max(slider.max, number.value)
-                slider.value = number.value
+            if slider is None:
+                continue
+            slider.label = _label(number)
+            value = slider.max if number.is_off else number.value
+            if not math.isclose(slider.value, value, rel_tol=1e-6):
+                slider.min, slider.max = min(slider.min, value), max(slider.max, value)
+                slider.value = value
         self._show_restores()
 
     def _show_restores(self) -> None:
@@ -112,9 +116,8 @@ class MotorPanel:
             low, high, step = number.slider_range()
             kind = int if number.declared.integer else float
             value = high if number.is_off else number.value
-            off = " (off)" if number.is_off else ""
             slider = self._gui.add_slider(
-                f"{number.label}{off}", kind(low), kind(high), kind(step), kind(value), hint=number.hint
+                _label(number), kind(low), kind(high), kind(step), kind(value), hint=number.hint
             )
             slider.on_update(lambda event: self._moved(number, slider, event))
             self._sliders[number.stage, number.name] = slider
@@ -131,8 +134,7 @@ class MotorPanel:
             return
         stage, name = number.stage, number.name
         of_file = getattr(self._session.file_configs[self.joint.value].stages[stage], name)
-        shown = written(of_file) if number.is_slider else of_file
-        button = self._gui.add_button(f"↺ restore {name} = {shown}", color="gray", visible=False)
+        button = self._gui.add_button(f"↺ restore {name} = {of_file}", color="gray", visible=False)
         button.on_click(lambda _: self._session.ask(self._session.restore, self.joints(), stage, name))
         self._restores[stage, name] = button
 
@@ -148,3 +150,7 @@ class MotorPanel:
         if event.client is not None:
             session = self._session
             session.ask(session.set_number, self.joints(), number.stage, number.name, value)
+
+
+def _label(number: Number) -> str:
+    return f"{number.label} (off)" if number.is_off else number.label

@@ -98,9 +98,7 @@ class SavePanel:
 
     def refresh(self) -> None:
         """Show whether steps are recorded."""
-        label = "Stop and save the recording" if self._session.is_recording else "Record"
-        if self._record.label != label:
-            self._record.label = label
+        self._record.label = "Stop and save the recording" if self._session.is_recording else "Record"
 
 
 def _rendered(client: Any) -> bytes | None:
