@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients of the page send: no message of one may change what others see, but for values that are allowed."""
+"""Messages of clients: only allowed values of one client reach the others."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ exceptions = pytest.importorskip("websockets.exceptions")
 CAMERA = {"type": "ViewerCameraMessage", "wxyz": (1.0, 0.0, 0.0, 0.0), "position": (2.0, 0.0, 0.0), "fov": 1.0}
 CAMERA |= {"near": 0.1, "far": 100.0, "image_height": 100, "image_width": 100}
 CAMERA |= {"look_at": (0.0, 0.0, 0.0), "up_direction": (0.0, 0.0, 1.0)}
-"""What a page says first; it counts as open from then on."""
+"""The first message of a page, which opens it."""
 
 
 class Client:
-    """A page that is a program: it knows the controls by label, and sends what it is told to."""
+    """A page without a browser, which finds controls by label."""
 
     def __init__(self, url):
         protocol = f"viser-v{viser.__version__}"
@@ -35,10 +35,10 @@ class Client:
         self.socket.send(msgspec.msgpack.encode(CAMERA))
 
     def read(self, condition, seconds=60.0):
-        """Read what the server sends, until something holds of it."""
+        """Read messages of the server until a condition holds."""
         end = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < end, "it did not happen"
+            assert time.monotonic() < end, "timed out"
             for message in self.messages():
                 if "props" in message and "label" in message["props"]:
                     self.controls.setdefault(message["props"]["label"], message)
@@ -58,11 +58,11 @@ class Client:
         self.socket.send(msgspec.msgpack.encode(message))
 
     def values(self, label):
-        """Values of a control that other clients were told."""
+        """Values of a control that the server has sent."""
         return [each["value"] for each in self.contents.get(self.controls[label]["uuid"], []) if "value" in each]
 
     def pictures(self):
-        """How often plots were drawn."""
+        """Return the number of updates of plots."""
         return sum("data" in update for own in self.contents.values() for update in own)
 
 
@@ -131,7 +131,7 @@ def test_values_that_are_allowed_reach_the_robot(clients, studio):
 
 
 def connect(studio, host="localhost", **options):
-    """Connect as a page does that thinks it is at another host."""
+    """Connect like a page of another host."""
     port = studio.server.get_port()
     options |= {"sock": socket.create_connection(("localhost", port)), "open_timeout": 60}
     return client.connect(f"ws://{host}:{port}", subprotocols=[f"viser-v{viser.__version__}"], **options)

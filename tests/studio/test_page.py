@@ -22,10 +22,10 @@ from actuon.studio.drive import Drive
 pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[studio]'")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"]
-"""Which draw without a graphics card."""
+"""Arguments with which Chromium draws without a graphics card."""
 SIZE = {"width": 1100, "height": 560}
 PATIENCE = 60_000
-"""How long to wait for the page [ms]."""
+"""Longest wait for the page [ms]."""
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +58,15 @@ def page(browser, studio):
 
 
 def until(condition, seconds=60.0):
-    """Wait for what others do."""
+    """Wait for a condition."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not happen"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.05)
 
 
 def field_of(page, label):
-    """Where a slider's value can be typed."""
+    """Return the number field of a slider."""
     return page.locator("label", has_text=label).locator("xpath=ancestor::div[.//input][1]").locator("input").last
 
 
@@ -74,16 +74,16 @@ CHARTS = """() => Object.values(window.__viserTestpoints?.uplots ?? {}).map(({ch
     labels: chart.series.map(each => each.label), data: chart.data.map(each => Array.from(each)),
     x: [chart.scales.x.min, chart.scales.x.max], y: [chart.scales.y.min, chart.scales.y.max],
     top: chart.root.getBoundingClientRect().top, width: chart.root.getBoundingClientRect().width}))"""
-"""Charts that the page shows, as uPlot has them."""
+"""Return the charts of the page."""
 
 
 def charts(page):
-    """Series and axes of the charts, by the label of the last line in each."""
+    """Return series and axes of the charts, by the label of the last series in each."""
     return {each["labels"][-1]: each for each in page.evaluate(CHARTS)}
 
 
 def envelope(page):
-    """Highest efforts of the envelope; None if it is not shown yet."""
+    """Return the highest efforts of the envelope; None while the page does not show it."""
     plane = charts(page).get("now")
     if plane is None or "motor envelope ↑" not in plane["labels"]:
         return None
@@ -91,7 +91,7 @@ def envelope(page):
 
 
 def robot_pixels(page):
-    """The middle of the page, where the robot is."""
+    """Return an image of the middle of the page, where the robot is."""
     from PIL import Image
 
     picture = page.screenshot(clip={"x": 450, "y": 60, "width": 300, "height": 440})

@@ -1,4 +1,4 @@
-"""The studio without a page: a robot that moves, and whose values are changed meanwhile."""
+"""The studio without a page: sessions, changes of values, logs, files, and the background process."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def background():
 def done(condition, seconds=120.0):
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not happen"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.02)
 
 
@@ -565,7 +565,7 @@ def test_a_report_holds_pictures_and_values(tmp_path, motor):
         ("robot.lan:8017", "http://elsewhere.example", False, False),
     ],
 )
-def test_only_the_own_page_may_use_the_bench(host, origin, is_local, allowed):
+def test_only_the_own_page_may_use_the_studio(host, origin, is_local, allowed):
     assert is_of_own_page(host, origin, is_local) is allowed
 
 
