@@ -72,7 +72,7 @@ def field_of(page, label):
 
 CHARTS = """() => Object.values(window.__viserTestpoints?.uplots ?? {}).map(({chart}) => ({
     labels: chart.series.map(each => each.label), data: chart.data.map(each => Array.from(each)),
-    x: [chart.scales.x.min, chart.scales.x.max], y: [chart.scales.y.min, chart.scales.y.max],
+    ticks: (chart.axes[0]._values ?? []).length, x: [chart.scales.x.min, chart.scales.x.max], y: [chart.scales.y.min, chart.scales.y.max],
     top: chart.root.getBoundingClientRect().top, width: chart.root.getBoundingClientRect().width}))"""
 """Return the charts of the page."""
 
@@ -131,6 +131,13 @@ def test_charts_move_on_and_keep_a_zoom(page, studio):
     )
     until(lambda: charts(page)["position"]["data"] != before["data"])
     assert charts(page)["position"]["x"] == [-1, -0.5]
+
+
+def test_axes_have_ticks_in_a_page_that_opens_when_there_is_data(browser, studio):
+    other = browser.new_page(viewport=SIZE)
+    other.goto(studio.url)
+    until(lambda: len(charts(other)) == 4 and all(chart["ticks"] > 2 for chart in charts(other).values()))
+    other.close()
 
 
 def test_robot_and_plots_have_room_in_a_small_window(browser, studio):

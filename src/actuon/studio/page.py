@@ -50,6 +50,11 @@ _STYLE = (
     ".uplot .u-legend th{padding:0;font-weight:normal}.uplot .u-legend td{padding:0 6px 0 2px}</style>"
 )
 """Notices below the readouts, room for the digits of values, compact legends."""
+_TICKS = (
+    "setInterval(()=>Object.values(window.__viserTestpoints?.uplots??{})"
+    ".forEach(({chart})=>chart.axes[0]._found?.[0]===0&&chart.redraw(false,true)),500)"
+)
+"""Lays out axes again that uPlot laid out before the chart had a width; they have no ticks."""
 _log = logging.getLogger("actuon.studio")
 
 
@@ -114,8 +119,8 @@ class Studio:
         self._scene = Scene(self.server, session.real)
         gui.main_panel.dock_right()
         gui.main_panel.set_width(_CONTROLS_WIDTH)
-        # viser cannot set the title of the browser's tab: the error of an empty image does
-        gui.add_html(f'{_STYLE}<img hidden src="data:," onerror="document.title={title}">')
+        # viser runs no scripts of ours, but the error handler of an empty image
+        gui.add_html(f'{_STYLE}<img hidden src="data:," onerror="document.title={title};{_TICKS}">')
         self._status = gui.add_html("")
         tabs = gui.add_tab_group()
         with tabs.add_tab("Motor"):
