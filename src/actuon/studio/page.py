@@ -40,6 +40,8 @@ _PLOTS_EVERY = 3
 """Frames of the robot per update of the plots."""
 _BEHIND = 0.95
 """Ratio to real time below which the page shows a warning."""
+_FELL = 2.0
+"""Fall of the trunk above which the page shows a warning [m]."""
 _PLOTS_WIDTH, _CONTROLS_WIDTH = 350, 300
 """Widths of the panels [px]: a window of 1024 leaves 370 to the robot."""
 _NO_LOG = '<div style="margin:1em;color:#8a94a3">No log is loaded. Choose one in the tab Log on the right.</div>'
@@ -211,6 +213,8 @@ class Studio:
         warnings = [text for text in (session.problem, session.message, analyses.error) if text]
         if pace.real_time < _BEHIND and not session.is_paused and not session.problem:
             warnings.append("this computer cannot keep real time: the robot moves in slow motion")
+        if self._scene.fallen > _FELL:
+            warnings.append(f"the robot fell by more than {_FELL:g} m: open a scene with a floor that includes its file")
         return rows, warnings
 
     def wait(self) -> None:

@@ -23,8 +23,8 @@ _NOW_SECONDS = 0.05
 """Time span that is marked as now [s]."""
 _BUCKETS = 200
 _PATH_POINTS = 300
-_SMALLEST = 1e-4
-"""Smallest amplitude in a spectrum [N·m or N]."""
+_SMALLEST = 1e-3
+"""Smallest amplitude in a spectrum [N·m or N]; uPlot writes three decimals."""
 _MODELLED = (("current", "current [A]"), ("temperature", "temperature [°C]"))
 _HOUSING = "housing_temperature"
 _PLANE_HEIGHT = 230

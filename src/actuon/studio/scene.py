@@ -19,6 +19,8 @@ _GAP = 0.35
 """Distance between two robots [m]."""
 _FOLLOW = 0.15
 """Fraction of the way by which the view follows a walking robot in each frame."""
+_ROD = 0.012
+"""Radius of a rod, relative to the size of the robot."""
 _SHOWN_GROUPS = 3
 """MuJoCo's viewers show geoms of the groups before this."""
 
@@ -45,8 +47,10 @@ class Scene:
         scene.world_axes.visible = False
         self._world = scene.add_frame("/world", show_axes=False)
         self._root = None if robot.is_fixed_base else robot.articulation.robots[0].root_body
-        self._start = poses[self._root, :2] if self._root is not None else np.zeros(2)
+        self._start = poses[self._root, :3] if self._root is not None else np.zeros(3)
         self._offset = np.zeros(2)
+        self.fallen = 0.0
+        """Distance by which the trunk of the first robot is below its start [m]."""
         scene.configure_environment_map("city", environment_intensity=0.35)
         scene.add_grid(
             "/world/floor",
@@ -74,7 +78,9 @@ class Scene:
             return
         self._shown = poses
         if self._root is not None:
-            self._offset += _FOLLOW * (self._start - poses[0][self._root, :2] - self._offset)
+            away = self._start - poses[0][self._root, :3]
+            self._offset += _FOLLOW * (away[:2] - self._offset)
+            self.fallen = float(away[2])
         with self._server.atomic():
             self._world.position = (*self._offset, 0.0)
             for frames, rows in zip(self._frames, poses, strict=True):
@@ -104,8 +110,9 @@ def _bounds(shapes: list[Shape], poses: np.ndarray) -> tuple[np.ndarray, np.ndar
     """Return the corners of a box around the robot."""
     points = []
     for shape in shapes:
-        place = poses[shape.body, :3] if shape.body >= 0 else np.zeros(3)
-        points += [place + shape.vertices.min(axis=0), place + shape.vertices.max(axis=0)]
+        pose = poses[shape.body] if shape.body >= 0 else np.eye(7)[3]
+        vertices = pose[:3] + shape.vertices @ _matrix(pose[3:]).T
+        points += [vertices.min(axis=0), vertices.max(axis=0)]
     if not points:
         return np.full(3, -0.2), np.full(3, 0.2)
     return np.min(points, axis=0), np.max(points, axis=0)
@@ -176,6 +183,20 @@ def _mujoco_shapes(model: Any) -> Iterator[Shape]:
             placed = vertices @ _matrix(model.geom_quat[i]).T + model.geom_pos[i]
             is_smooth = kind not in (kinds.mjGEOM_BOX, kinds.mjGEOM_MESH)
             yield Shape(body, placed, np.array(faces), _colour(rgba[:3]), float(rgba[3]), is_smooth)
+    if 2 * len({int(model.geom_bodyid[i]) for i in groups}) < model.nbody - 1:
+        yield from _mujoco_rods(model)
+
+
+def _mujoco_rods(model: Any) -> Iterator[Shape]:
+    """Return a rod from each body to its children, for a robot without meshes."""
+    import mujoco
+
+    for body, end in enumerate(model.body_pos):
+        parent, length, turn = int(model.body_parentid[body]), float(np.linalg.norm(end)), np.zeros(4)
+        if parent > 0 and length > 0.0:
+            vertices, faces = _triangles("capsule", np.array([_ROD * model.stat.extent, 0.5 * length]))
+            mujoco.mju_quatZ2Vec(turn, end)
+            yield Shape(parent, vertices @ _matrix(turn).T + 0.5 * end, faces, (138, 148, 163), 1.0, True)
 
 
 def _newton_shapes(simulation: NewtonSimulation) -> Iterator[Shape]:
