@@ -105,7 +105,7 @@ def test_a_slider_reaches_the_robot_and_the_envelope_follows(page, studio):
     field.press("Enter")
     until(lambda: studio.session.real.configs[joint].clamping[1].max_effort == 12.0)
     until(lambda: np.nanmax(envelope(page)) == 12.0 < np.nanmax(before))
-    restore = page.get_by_role("button", name="restore max_effort = 35.5")
+    restore = page.get_by_role("button", name="restore max_effort = 35.55")
     restore.wait_for(timeout=PATIENCE)
     page.get_by_role("button", name="Restore all values of the file").wait_for(timeout=PATIENCE)
     restore.click()
@@ -114,6 +114,19 @@ def test_a_slider_reaches_the_robot_and_the_envelope_follows(page, studio):
     page.get_by_role("button", name="Restore all values of the file").wait_for(state="hidden", timeout=PATIENCE)
     assert field.input_value() == "35.55"
     assert not studio.session.message
+
+
+def test_an_infinite_limit_is_marked_as_off(page, studio):
+    session = studio.session
+    joint = session.first_joint
+    stage = list(session.real.configs[joint].stages).index(session.real.configs[joint].clamping[1])
+    session.do(session.set_number, [joint], stage, "max_effort", np.inf)
+    off = page.get_by_text("max_effort [N·m] (off)")
+    off.wait_for(timeout=PATIENCE)
+    assert float(field_of(page, "max_effort [N·m] (off)").input_value()) > 35.55
+    session.do(session.restore, [joint], stage, "max_effort")
+    off.wait_for(state="hidden", timeout=PATIENCE)
+    assert field_of(page, "max_effort [N·m]").input_value() == "35.55"
 
 
 def test_the_tab_has_a_title_of_its_own(page):

@@ -23,7 +23,8 @@ from actuon.studio.numbers import alike, numbers_of, written
 from actuon.studio.plots import joint_charts
 from actuon.studio.replay import LogReplay, LogWork, command_of, fittable
 from actuon.studio.saving import as_png, save_report, save_usd, save_yaml
-from actuon.studio.server import is_of_own_page, make_server
+from actuon.studio.scene import Scene, poses_of, shapes_of
+from actuon.studio.server import is_of_own_page, make_server, quietly
 from actuon.studio.session import Session
 from tests.support import worker_calls
 
@@ -720,3 +721,32 @@ def test_a_missing_extra_is_reported_before_the_robot_is_loaded(monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
     with pytest.raises(actuon.MissingExtraError, match="the page in the browser needs 'viser'"):
         actuon.studio.Studio("no_such_robot.xml")
+
+
+def test_a_robot_without_meshes_is_drawn_as_rods():
+    inertia = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
+    tool = f'<body name="tool" pos="0 0 0.2"><joint/>{inertia}</body>'
+    arm = f'<body name="arm" pos="0 0.3 0.4"><joint/>{inertia}{tool}</body>'
+    text = f'<mujoco><worldbody><body name="base">{inertia}{arm}</body></worldbody></mujoco>'
+    with actuon.MujocoSimulation(mujoco.MjModel.from_xml_string(text)) as simulation:
+        rods = {shape.body: shape.vertices for shape in shapes_of(simulation)}
+        model = simulation.models[0]
+    radius = 0.012 * model.stat.extent
+    assert rods.keys() == {model.body("base").id, model.body("arm").id}
+    for name, end in (("base", [0.0, 0.3, 0.4]), ("arm", [0.0, 0.0, 0.2])):
+        along = rods[model.body(name).id] @ np.array(end) / np.linalg.norm(end)
+        assert along.min() == pytest.approx(-radius)
+        assert along.max() == pytest.approx(np.linalg.norm(end) + radius)
+
+
+def test_the_scene_knows_how_far_the_trunk_fell(session):
+    pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[studio]'")
+    server = make_server("127.0.0.1", 8171)
+    scene = Scene(server, session.real)
+    poses = poses_of(session.real.simulation)
+    scene.show([session.real], [poses])
+    assert scene.fallen == 0.0
+    scene.show([session.real], [poses - [0.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0]])
+    assert scene.fallen == pytest.approx(3.0)
+    with quietly():
+        server.stop()
