@@ -72,7 +72,8 @@ def field_of(page, label):
 
 CHARTS = """() => Object.values(window.__viserTestpoints?.uplots ?? {}).map(({chart}) => ({
     labels: chart.series.map(each => each.label), data: chart.data.map(each => Array.from(each)),
-    ticks: (chart.axes[0]._values ?? []).length, x: [chart.scales.x.min, chart.scales.x.max], y: [chart.scales.y.min, chart.scales.y.max],
+    ticks: (chart.axes[0]._values ?? []).length,
+    x: [chart.scales.x.min, chart.scales.x.max], y: [chart.scales.y.min, chart.scales.y.max],
     top: chart.root.getBoundingClientRect().top, width: chart.root.getBoundingClientRect().width}))"""
 """Return the charts of the page."""
 

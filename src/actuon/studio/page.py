@@ -214,9 +214,7 @@ class Studio:
         if pace.real_time < _BEHIND and not session.is_paused and not session.problem:
             warnings.append("this computer cannot keep real time: the robot moves in slow motion")
         if self._scene.fallen > _FELL:
-            warnings.append(
-                f"the robot fell by more than {_FELL:g} m: open a scene with a floor that includes its file"
-            )
+            warnings.append(f"the robot fell by more than {_FELL:g} m: open a scene that includes it and a floor")
         return rows, warnings
 
     def wait(self) -> None:
