@@ -134,7 +134,8 @@ class MotorPanel:
             return
         stage, name = number.stage, number.name
         of_file = getattr(self._session.file_configs[self.joint.value].stages[stage], name)
-        button = self._gui.add_button(f"↺ restore {name} = {of_file}", color="gray", visible=False)
+        shown = f"{of_file:.7f}".rstrip("0").rstrip(".") if number.is_slider else of_file
+        button = self._gui.add_button(f"↺ restore {name} = {shown}", color="gray", visible=False)
         button.on_click(lambda _: self._session.ask(self._session.restore, self.joints(), stage, name))
         self._restores[stage, name] = button
 
