@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of the studio's page in Chromium: ``python -m scripts.studio_pictures``.
 
-``studio.webp`` is a loop of ten seconds, ``studio_log.png`` a replayed log. Robots are paused, and step by one frame when
-the page has shown the last one: a computer without a graphics card draws about one frame a second.
+``studio.webp`` is a loop of ten seconds, ``studio_log.png`` a replayed log. Robots are paused, and step by one frame
+after each screenshot: without a graphics card, the browser draws about one frame per second.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ OPTIONS = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandb
 """Arguments with which Chromium draws without a graphics card."""
 _PATIENCE = 120_000
 """Longest wait for the page [ms]."""
-_LOOP_SIZE, _LOG_SIZE = {"width": 1024, "height": 768}, {"width": 1280, "height": 720}
+_LOOP_SIZE, _LOG_SIZE = (1024, 768), (1280, 720)
+"""Width and height [px]."""
 _RATE = 10
 """Frames per second of the loop."""
 _SECONDS, _BEFORE = 10, 6
@@ -41,7 +42,7 @@ _EYE, _LOOK_AT = (1.35, -1.35, 0.75), (0.0, 0.3, 0.16)
 """Camera that sees both robots [m]."""
 _MOTOR, _RECORDED = "ak80-9", {"kp": 30.0, "kd": 1.5}
 """Motor of the log, and the gains with which it is recorded."""
-_QUALITY = {"quality": 60, "method": 6, "minimize_size": True}
+_QUALITY = {"quality": 50, "method": 6, "minimize_size": True}
 _POINTER = """() => {
     const tip = document.createElement("div")
     tip.innerHTML = '<svg width="22" height="24"><path d="M1 1v18l5-5 3 8 3-1-3-8h7z" fill="#000" stroke="#fff"/></svg>'
@@ -61,7 +62,7 @@ def browser_path() -> str | None:
 
 
 @contextmanager
-def _page(studio: Studio, size: dict[str, int]) -> Iterator[Any]:
+def _page(studio: Studio, width: int, height: int) -> Iterator[Any]:
     """Open the page, without the notice that there is no graphics card."""
     from playwright.sync_api import sync_playwright
 
@@ -70,7 +71,7 @@ def _page(studio: Studio, size: dict[str, int]) -> Iterator[Any]:
         sys.exit(f"no browser is installed: none of {', '.join(BROWSERS)} is on the path")
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=path, args=OPTIONS)
-        page = browser.new_page(viewport=size)
+        page = browser.new_page(viewport={"width": width, "height": height})
         page.set_default_timeout(_PATIENCE)
         page.goto(studio.url)
         page.get_by_text("Stages").wait_for()
@@ -106,7 +107,7 @@ def take_loop(path: Path) -> None:
         session.do(session.show_ideal, True)
         _pause(studio)
         session.do(_advance, session, _BEFORE, timeout=60.0)
-        with _page(studio, _LOOP_SIZE) as page:
+        with _page(studio, *_LOOP_SIZE) as page:
             (client,) = studio.server.get_clients().values()
             client.camera.position, client.camera.look_at = _EYE, _LOOK_AT
             page.evaluate(_POINTER)
@@ -133,7 +134,7 @@ def _pointed(page: Any) -> Iterator[None]:
         return track["x"] + track["width"] * _LOWERED / high, _middle(thumb)[1]
 
     mouse, place = page.mouse, _REST
-    phases = [
+    phases: list[tuple[int, Callable[[], tuple[float, float]], Callable[[], Any]]] = [
         (10, lambda: _middle(thumb), mouse.down),
         (12, lowered, mouse.up),
         (22, lambda: _middle(restore), lambda: mouse.click(*place)),
@@ -165,7 +166,7 @@ def take_log(path: Path) -> None:
         with Studio(_MOTOR, folder=folder) as studio:
             _pause(studio)
             studio.session.do(_advance, studio.session, 4.0)
-            with _page(studio, _LOG_SIZE) as page:
+            with _page(studio, *_LOG_SIZE) as page:
                 page.get_by_role("tab", name="Log").first.click()
                 page.get_by_role("tab", name="Log").last.click()
                 page.locator('input[value="choose a log"]').first.click()

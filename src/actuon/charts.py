@@ -541,7 +541,7 @@ def to_uplot(chart: Chart) -> dict[str, Any]:
         "scales": dict(zip("xy", scales, strict=True)),
         "axes": (
             {"label": chart.x_label, "size": 24, "labelSize": 18, **font},
-            {"label": chart.y_label, "size": 40, "labelSize": 16, **font},
+            {"label": chart.y_label, "size": 40, "labelSize": 16, "space": 20, **font},
         ),
         "padding": (10, 14, 0, 0),
         "height": chart.height,

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import actuon
-from actuon.studio.drive import Drive
+from scripts.studio_pictures import BROWSERS, OPTIONS, browser_path
 
 pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[studio]'")
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-OPTIONS = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"]
-"""Arguments with which Chromium draws without a graphics card."""
 SIZE = {"width": 1100, "height": 560}
 PATIENCE = 60_000
 """Longest wait for the page [ms]."""
@@ -31,7 +26,7 @@ PATIENCE = 60_000
 @pytest.fixture(scope="module")
 def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    found = browser_path()
     if found is None:
         pytest.skip(f"no browser is installed: none of {', '.join(BROWSERS)} is on the path")
     with playwright.sync_playwright() as started:
@@ -210,24 +205,6 @@ def test_tabs_share_one_session_and_a_lost_one_loses_nothing(browser, page, stud
     field_of(page, "kd [N·m·s/rad]").wait_for(timeout=PATIENCE)
     assert field_of(page, "kd [N·m·s/rad]").input_value() == "3"
     assert session.real.configs[joint].controller.kd == 3.0
-
-
-def test_the_page_has_its_picture_taken(page, studio, tmp_path):
-    """``ACTUON_STUDIO_PICTURE=docs/images/studio.png`` keeps it, with an ideal robot beside the real one."""
-    session, kept = studio.session, os.environ.get("ACTUON_STUDIO_PICTURE")
-    if kept:
-        page.set_viewport_size({"width": 1440, "height": 810})
-        session.do(session.reset)
-        session.do(session.show_ideal, True)
-        columns = [session.dof_names.index(name) for name in session.joints if "calf" in name]
-        session.do(session.set_drive, Drive("step", tuple(columns), 0.35, 0.8, -0.1, names=session.dof_names))
-        session.do(session.pause, False)
-        page.locator(".mantine-Notification-closeButton").first.click()
-        page.wait_for_timeout(20_000)
-        session.do(session.pause, True)
-        page.wait_for_timeout(5_000)
-    page.screenshot(path=kept or tmp_path / "studio.png")
-    assert Path(kept or tmp_path / "studio.png").stat().st_size < 400_000
 
 
 def test_files_are_saved_in_the_folder_and_nowhere_else(page, studio):

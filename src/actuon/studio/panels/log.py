@@ -129,7 +129,7 @@ class LogPanel:
         lines = [f"<div>{html.escape(work.status)}</div>"] if work.status else []
         rows = "".join(
             f'<tr><td style="padding-right:1em">{html.escape(joint.joint)}</td>'
-            f'<td data-actuon="error">{work.shown_error(joint.error)}</td></tr>'
+            f'<td data-actuon="error">{work.shown_error(joint.error)} mean error</td></tr>'
             for joint in work.replayed
         )
         lines += [f"<table>{rows}</table>"] if rows else []
