@@ -130,6 +130,17 @@ def test_values_that_are_allowed_reach_the_robot(clients, studio):
     other.read(lambda: studio.session.is_paused)
 
 
+def test_a_command_that_is_not_there_leaves_the_present_one(clients, studio):
+    one, other = clients
+    one.send("Command", value="hold")
+    other.read(lambda: studio.session.drive.kind == "hold")
+    one.send("Command", value="recorded")
+    other.read(lambda: "load a log in the tab Log first" in studio.session.message)
+    other.read(lambda: other.values("Command")[-1:] == ["hold"])
+    one.send("Command", value="sine")
+    other.read(lambda: studio.session.drive.kind == "sine")
+
+
 def connect(studio, host="localhost", **options):
     """Connect like a page of another host."""
     port = studio.server.get_port()

@@ -63,6 +63,7 @@ class DrivePanel:
         session = self._session
         if self._kind.value == RECORDED and self._command is None:
             session.message = "no recorded command: load a log in the tab Log first"
+            self._kind.value = session.drive.kind
             return
         joint = self._joint()
         joints = {THIS: [joint], ALL: session.joints}.get(self._scope.value) or alike(session.real.configs, joint)
