@@ -104,5 +104,5 @@ def _robot_of(source: RobotSource) -> StudioRobot:
 
 def _usages(source: RobotSource, configs: dict[str, ActuatorConfig], mode: str, tell: Tell) -> dict[str, float]:
     robot = _robot_of(source)
-    robot.set_all(configs, mode)
+    robot.set_configs(configs, mode)
     return {joint.name: joint.usage for joint in stability_on(robot.actuators, poses=_POSES).joints}

@@ -39,9 +39,9 @@ class Number:
 
     @property
     def label(self) -> str:
-        """Name and unit."""
+        """Name and unit; infinite limits are marked as off."""
         unit = unit_at_joint(self.declared.unit, self.slides)
-        return self.name if unit == "1" else f"{self.name} [{unit}]"
+        return self.name + (f" [{unit}]" if unit != "1" else "") + (" (off)" if self.is_off else "")
 
     @property
     def hint(self) -> str:

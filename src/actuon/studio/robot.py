@@ -122,28 +122,18 @@ class StudioRobot:
         if written:
             self.configs |= changed
         else:
-            self._attach_again(self.configs | changed, self.mode)
+            self.set_configs(changed)
 
-    def set_configs(self, configs: Mapping[str, ActuatorConfig]) -> None:
-        """Replace the actuators of joints."""
-        self._attach_again(self.configs | dict(configs), self.mode)
-
-    def set_all(self, configs: Mapping[str, ActuatorConfig], mode: str) -> None:
-        """Replace the actuators of joints, in one of `MODES`."""
-        self._attach_again(self.configs | dict(configs), mode)
-
-    def set_mode(self, mode: str) -> None:
-        """Set the integration of efforts, one of `MODES`."""
-        self._attach_again(self.configs, mode)
-
-    def _attach_again(self, configs: Mapping[str, ActuatorConfig], mode: str) -> None:
+    def set_configs(self, configs: Mapping[str, ActuatorConfig], mode: str | None = None) -> None:
+        """Replace the actuators of some joints, and the mode of all, one of `MODES`; None keeps it."""
+        configs, mode = self.configs | dict(configs), mode or self.mode
         self.actuators.close()
         try:
             self.actuators = self._attached(configs, mode)
         except ActuonError:
             self.actuators = self._attached(self.configs, self.mode)
             raise
-        self.configs, self.mode = dict(configs), mode
+        self.configs, self.mode = configs, mode
 
     def _write_live(self, changed: Mapping[str, ActuatorConfig], stage: int, name: str) -> bool:
         """Write values into the arrays of running actuators. Return False if that is impossible."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..actuator.config import ActuatorConfig
 from ..charts import Chart, draw_chart, name_curves, pyplot
-from ..errors import MissingExtraError, RobotFileError
+from ..errors import RobotFileError, require
 from ..files import replacing
 from ..robot_files.formats import USD_FORMATS
 from ..robot_files.yaml import ActuatorEntry, save_actuators
@@ -84,12 +84,8 @@ def save_usd(path: Path, source: RobotSource, configs: Mapping[str, ActuatorConf
 
 def as_png(picture: np.ndarray) -> bytes:
     """Return an image of shape (H, W, 3 or 4), 8 bits each, as a PNG file."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError("pillow", "studio", "an image of the page") from error
     stream = io.BytesIO()
-    Image.fromarray(picture).save(stream, "PNG")
+    require("PIL.Image", "studio", "an image of the page").fromarray(picture).save(stream, "PNG")
     return stream.getvalue()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MissingExtraError
+from ..errors import require
 from ..sim import MujocoSimulation, NewtonSimulation, Simulation
 from .robot import StudioRobot
 
@@ -233,10 +233,7 @@ def _newton_shapes(simulation: NewtonSimulation) -> Iterator[Shape]:
 
 def _triangles(name: str, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return vertices and faces of a shape along z, from half sizes as in MuJoCo."""
-    try:
-        from trimesh import creation
-    except ImportError as error:
-        raise MissingExtraError("trimesh", "studio", "showing a robot") from error
+    creation = require("trimesh.creation", "studio", "showing a robot")
     if name == "box":
         mesh = creation.box(2.0 * np.asarray(size))
     elif name == "cylinder":

@@ -200,7 +200,7 @@ class Session:
 
     def set_mode(self, mode: str) -> None:
         """Set the integration of efforts, one of `robot.MODES`."""
-        self.real.set_mode(mode)
+        self.real.set_configs({}, mode)
         self._values_changed()
 
     def _values_changed(self) -> None:

@@ -70,7 +70,7 @@ class MotorPanel:
             slider = self._sliders.get((number.stage, number.name))
             if slider is None:
                 continue
-            slider.label = _label(number)
+            slider.label = number.label
             value = slider.max if number.is_off else number.value
             if not math.isclose(slider.value, value, rel_tol=1e-6):
                 slider.min, slider.max = min(slider.min, value), max(slider.max, value)
@@ -116,9 +116,7 @@ class MotorPanel:
             low, high, step = number.slider_range()
             kind = int if number.declared.integer else float
             value = high if number.is_off else number.value
-            slider = self._gui.add_slider(
-                _label(number), kind(low), kind(high), kind(step), kind(value), hint=number.hint
-            )
+            slider = self._gui.add_slider(number.label, *map(kind, (low, high, step, value)), hint=number.hint)
             slider.on_update(lambda event: self._moved(number, slider, event))
             self._sliders[number.stage, number.name] = slider
         elif number.declared.boolean:
@@ -151,7 +149,3 @@ class MotorPanel:
         if event.client is not None:
             session = self._session
             session.ask(session.set_number, self.joints(), number.stage, number.name, value)
-
-
-def _label(number: Number) -> str:
-    return f"{number.label} (off)" if number.is_off else number.label
