@@ -201,10 +201,10 @@ def randomise() -> Any:
             "friction.dynamic": LogUniform(0.5, 2.0),
             "delay.delay_steps": Uniform(0, 5, operation="set"),
         },
-        envs=drawn,
+        env_ids=drawn,
         seed=0,
     )
-    motors.randomize({"delay.delay_steps": Uniform(2, 2, operation="set")}, envs=[count])
+    motors.randomize({"delay.delay_steps": Uniform(2, 2, operation="set")}, env_ids=[count])
     (limit,) = motors.actuators[0].clamping
     stall, fastest = (getattr(limit, name).numpy().ravel() for name in ("saturation_effort", "velocity_limit"))
     q, qd, rows = np.zeros((count + 1, 1)), np.zeros((count + 1, 1)), []
