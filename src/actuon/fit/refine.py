@@ -198,7 +198,8 @@ class Problem:
             return np.zeros(len(shares))
         half = self._simulate(shares[None], self.plant.replace(dt=0.5 * self.plant.dt))
         before, after = self.residuals(shares), np.concatenate([run[0].ravel() for run in half])
-        change = np.linalg.lstsq(jacobian, before - after, noise / np.linalg.norm(jacobian, 2))[0]
+        cutoff = noise / float(np.linalg.norm(jacobian, 2))
+        change = np.linalg.lstsq(jacobian, before - after, cutoff)[0]
         is_better = np.linalg.norm(after + jacobian @ change) <= np.linalg.norm(before)
         return np.asarray(change if is_better else np.zeros(len(shares)))
 
