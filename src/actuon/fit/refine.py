@@ -191,10 +191,10 @@ class Problem:
         """Return the linearised change of the solution at half the time step, shape (N,).
 
         It estimates the bias by the time step, as the error of the integration is of first order. 0 if the residuals
-        are larger at half the step even with this change, so that the logs favour the present step, and if the load is
-        not known.
+        are larger at half the step even with this change, so that the logs favour the present step, if the load is not
+        known, and if no parameter changes the residuals.
         """
-        if self.plant.loads is None:
+        if self.plant.loads is None or not jacobian.any():
             return np.zeros(len(shares))
         half = self._simulate(shares[None], self.plant.replace(dt=0.5 * self.plant.dt))
         before, after = self.residuals(shares), np.concatenate([run[0].ravel() for run in half])
