@@ -235,9 +235,9 @@ def _check_size(path: str, events: Iterable[Any], most: int) -> None:
             if around:
                 around[-1].add(complete)
         if sum(collection.values for collection in around) > most:
-            problem = f"the file means more than {most} values, aliases written out; write less"
+            problem = f"the file has more than {most} values with its aliases expanded; use fewer"
         if around and len(around) - 1 + around[-1].depth > DEEPEST:
-            problem = f"lists and mappings are more than {DEEPEST} deep inside each other, aliases written out"
+            problem = f"lists and mappings are more than {DEEPEST} deep, aliases expanded"
         if problem:
             raise RobotFileError(f"{path}:{event.start_mark.line + 1}: {problem}")
 

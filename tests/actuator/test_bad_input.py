@@ -59,7 +59,7 @@ def refused(match, kind=ValueError):
         (lambda: actuon.ClampingPositionBased([0.0, 1.0], [1.0, math.inf]), "lookup_efforts: got inf"),
         (lambda: actuon.ClampingPositionBased(3.0, 3.0), "at least one number"),
         (lambda: actuon.ClampingPositionBased(), "needs lookup_positions"),
-        (lambda: actuon.ClampingPositionBased([0.0], [1.0], "table.txt"), "one of the two"),
+        (lambda: actuon.ClampingPositionBased([0.0], [1.0], "table.txt"), "got lookup_table_path and a table; pass only one"),
         (lambda: actuon.Delay([1], 0), "max_delay: got 0"),
         (lambda: actuon.Delay([1], 2.5), "max_delay: got 2.5"),
         (lambda: actuon.Delay([-1], 2), "delay_steps: got -1"),
@@ -272,7 +272,7 @@ def test_a_law_that_asks_for_the_unknown():
         actuon.Actuator([0], type("ControllerEager", (actuon.Controller,), {"law": takes_effort})())
     with refused("no controller"):
         actuon.Actuator([0], stages=[actuon.Delay(1, 1)])
-    with refused("either one list, or arguments by kind"):
+    with refused("got arguments by kind as well"):
         actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), stages=[actuon.ControllerPD(1.0, 1.0)])
 
 
@@ -316,7 +316,7 @@ def test_nothing_is_left_over_when_a_device_is_missing():
 
 def test_a_ring_that_would_fill_the_memory():
     delay = actuon.Delay(10_000, 10_000)
-    with refused("Delay: 10000 steps × 100000 DOFs are more than .* shorten the longest delay"):
+    with refused("Delay: got 10000 steps × 100000 DOFs; must be at most .* shorten the longest delay"):
         actuon.Actuator(range(100_000), actuon.ControllerPD(1.0, 0.0), delay=delay)
 
 

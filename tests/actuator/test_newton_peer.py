@@ -231,7 +231,7 @@ def test_a_drive_is_a_controller(rng):
     assert state.drive_state is state.controller_state is not None
     expected = rollout(actuon.Actuator(range(4), actuon.ControllerPID(**gains)), steps)
     np.testing.assert_array_equal(rollout(actuator, steps), expected)
-    with pytest.raises(TypeError, match="drive: got controller too"):
+    with pytest.raises(TypeError, match="drive is an alias of controller; pass only one"):
         actuon.Actuator(range(4), actuon.PDControlConfig(1.0, 0.0), drive=actuon.DrivePD(1.0, 0.0))
 
 

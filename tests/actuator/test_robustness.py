@@ -378,13 +378,13 @@ class UndeclaredConfig(actuon.Config):
     [
         (actuon.Clamping, {"law": asks_whole_signal}, "must be float"),
         (actuon.Clamping, {"law": lambda effort: effort}, "decorated with @wp.func"),
-        (actuon.Clamping, {"law": actuon.ClampingMaxEffort.law, "config": ShadowConfig}, "name of a signal"),
-        (actuon.Clamping, {"config": MethodConfig}, "taken by a method"),
+        (actuon.Clamping, {"law": actuon.ClampingMaxEffort.law, "config": ShadowConfig}, "name of a built-in signal"),
+        (actuon.Clamping, {"config": MethodConfig}, "MethodConfig.finalize: components have an attribute of this name"),
         (actuon.Clamping, {"config": UndeclaredConfig}, "declare it with actuon.param"),
         (
             actuon.Clamping,
             {"law": asks_heat, "STATES": {"heat": "ambient"}},
-            "starts at 'ambient', which is not",
+            "heat starts at 'ambient'; must be a number, or a parameter",
         ),
     ],
 )

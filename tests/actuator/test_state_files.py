@@ -244,7 +244,7 @@ def test_a_dof_that_diverged_is_told_before_a_file_is_written_and_forgotten_by_a
     actuator, path = state_files.build(name), tmp_path / "state.npz"
     state = actuator.state()
     state_files.run(actuator, state, 0, 6, diverged=[1])
-    with pytest.raises(actuon.StateError, match=r"state: .*: is nan at index .*1; .*reset\(mask\), before the state"):
+    with pytest.raises(actuon.StateError, match=r"state: .*: is nan at index .*1; .*reset\(mask\) before you save the state"):
         state.save(path)
     assert not path.exists()
     state.reset(np.arange(actuator.num_actuators) == 1)
@@ -322,7 +322,7 @@ def test_anything_but_arrays_is_refused_and_changes_nothing():
     for bad, said in (
         ("x", "got str; must be a dict"),
         ({}, "is not the state"),
-        (lists, "type than"),
+        (lists, "of float64; must be"),
         (less, "0.past"),
     ):
         with pytest.raises(actuon.StateError, match=said):

@@ -397,7 +397,7 @@ def test_the_sign_of_a_zero_is_saved_too(make, set_damping, tmp_path):
     ("delay", "name", "value", "message"),
     [
         (actuon.DelayConfig(3), "delay_steps", 4, r"delay_steps: got 4 .*max_delay, 3"),
-        (actuon.TimeDelayConfig(delay=0.006), "delay", 0.05, r"got 0.05 s of delay.*memory for 0.012 s"),
+        (actuon.TimeDelayConfig(delay=0.006), "delay", 0.05, r"got 0.05 s of delay.*its buffer holds 0.012 s"),
     ],
     ids=["steps", "seconds"],
 )
@@ -429,7 +429,7 @@ def test_the_shortest_time_step_of_a_delay_is_saved_too(tmp_path):
         simulation.models[0].opt.timestep = 0.001
         simulation.step()
         actuators.load_state(tmp_path / "state.npz")
-        with pytest.raises(actuon.StateError, match=r"dt: got 0.001; .*room for steps of 0.0015 s"):
+        with pytest.raises(actuon.StateError, match=r"dt: got 0.001; must be a finite number ≥ 0.0015"):
             simulation.step()
 
 

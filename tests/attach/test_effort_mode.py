@@ -266,7 +266,7 @@ def test_auto_does_without_where_the_engine_takes_in_no_slopes(caplog):
         with caplog.at_level(logging.WARNING, "actuon"):
             actuators = ArticulationActuators.from_actuators("link0", pairs, effort_mode="auto")
         said = (
-            r"effort_mode 'auto' leaves joint1, .*joint7 explicit, beyond half of .*: effort_mode: the model holds no"
+            r"effort_mode 'auto' leaves joint1, .*joint7 explicit, beyond half of .*: effort_mode: the model has no actuators for derivatives"
         )
         assert re.search(said, caplog.text)
         assert "implicit" not in repr(actuators)

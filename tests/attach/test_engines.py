@@ -512,7 +512,7 @@ def test_newton_builders_arguments(tmp_path):
     with pytest.raises(ValueError, match="/Robot/bad: has no target"):
         empty.add_usd(stage)
     assert empty.joint_count == 0
-    with pytest.raises(ValueError, match="mean the same"):
+    with pytest.raises(ValueError, match="got drive_class and controller_class; pass only one"):
         builder.add_actuator(actuon.ControllerPD, index=0, controller_class=actuon.ControllerPD)
     builder.add_actuator(actuon.ControllerPD, index=10**6, kp=1.0)
     with pytest.raises(ValueError, match="DOF 1000000: the model has 3 DOFs"):

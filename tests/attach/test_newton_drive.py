@@ -339,7 +339,7 @@ def test_custom_inputs_are_arrays_of_the_models_control(tmp_path):
         expected = module(torch.tensor([2.0, 0.0])).item()
     np.testing.assert_allclose(control.joint_f.numpy()[actuator.indices.numpy()], expected, rtol=1e-6)
     sim = simulation(random_signals(N, np.random.default_rng(0)), np.zeros(N, np.float32))
-    with pytest.raises(actuon.MissingArrayError, match="'load', which ControllerNeuralMLP takes"):
+    with pytest.raises(actuon.MissingArrayError, match="'load', an input of ControllerNeuralMLP"):
         in_newton(config).step(sim, sim, dt=DT)
 
 
@@ -406,10 +406,10 @@ def test_what_cannot_be_is_refused(rng):
     foreign = in_newton(CONFIGS["motor"]).state()
     with pytest.raises(actuon.StateError, match="got a state of another drive"):
         actuator.step(sim, sim, foreign, foreign, DT)
-    with pytest.raises(actuon.StructureError, match="cannot be differentiated"), wp.Tape():
+    with pytest.raises(actuon.StructureError, match="gradients do not go through it"), wp.Tape():
         actuator.step(sim, sim, actuator.state(), actuator.state(), DT)
     differentiable = in_newton(CONFIGS["motor"], requires_grad=True)
-    with pytest.raises(actuon.StructureError, match="cannot be differentiated"):
+    with pytest.raises(actuon.StructureError, match="gradients do not go through it"):
         differentiable.step(sim, sim, differentiable.state(), differentiable.state(), DT)
     short = simulation(random_signals(N - 1, rng), np.zeros(N, np.float32))
     with pytest.raises(actuon.ArrayError, match=r"sim_state\.joint_q: has 36 entries"):
@@ -655,7 +655,8 @@ def test_a_stiff_arm_is_steady_where_explicit_is_not():
     np.testing.assert_allclose(paths["ours"], paths["newton"], atol=2e-3)
     np.testing.assert_allclose(paths["ours"][-1], (0.3, -0.4, 0.2), atol=1e-3)
     assert np.abs(np.diff(paths["ours"][-20:], axis=0)).max() < 1e-4
-    assert np.abs(np.diff(paths["explicit"][-20:], axis=0)).max() > 1e-2
+    # it chatters between its limits, by an amount that rounding decides
+    assert np.abs(np.diff(paths["explicit"][-20:], axis=0)).max() > 2e-3
 
 
 def test_implicit_steps_remember_as_explicit_ones(rng):

@@ -470,5 +470,5 @@ def test_parameter_files_that_are_none(bam_file, tmp_path):
     del incomplete["friction_base"]
     with pytest.raises(actuon.RobotFileError, match="model m1 needs 'friction_base'"):
         actuon.load_bam(bam_file(incomplete))
-    with pytest.raises(actuon.RobotFileError, match="cannot be read"):
+    with pytest.raises(actuon.RobotFileError, match="does not exist"):
         actuon.load_bam(tmp_path / "none.json")

@@ -433,7 +433,7 @@ def test_run_shows_joints_as_what_they_are(tmp_path):
         (("run", "arm.xml", "--video", "a_file/x.gif"), "'a_file' is a file; must be a folder"),
         (("run", "robot.usda", "--video", "x.gif"), "the engine is newton. Use --engine mujoco"),
         (("run", "robot.usda", "--engine", "newtom"), 'Choose from: "mujoco", "newton". Did you mean "newton"?'),
-        (("run", "robot.usda", "--engine", "mujoco"), "there is no robot.xml next to it"),
+        (("run", "robot.usda", "--engine", "mujoco"), "robot.xml does not exist next to it"),
         (("run", "arm.xml"), "no actuators found for"),
     ],
 )

@@ -785,7 +785,7 @@ def test_a_usd_file_without_joints_is_refused(tmp_path, complaint):
     assert "format '.txt'; must be .yaml or .yml" in complaint("init", "cup.usda", "-o", "x.txt")
     assert "--root: there is no prim '/Mug'" in complaint("init", "cup.usda", "--root", "/Mug")
     (tmp_path / "mixed.xml").write_text(MIXED)
-    assert "--root: names a prim in a USD file" in complaint("init", "mixed.xml", "--root", "/base")
+    assert "--root: got a prim of a USD file" in complaint("init", "mixed.xml", "--root", "/base")
 
 
 def test_a_usd_robot_with_actuators_says_so(tmp_path):

@@ -194,7 +194,7 @@ def two_values(effort: float):
     [
         ((Law(clip_law, states=("clipped",)), Law(reserve_law, ("reserve",))), "needs 'reserve'"),
         ((Law(reserve_law, ("power",)), Law(spare_law)), "'power' is declared twice, or is the name"),
-        ((Law(reserve_law, ("q",)), Law(two_values)), "'q' is the name of a signal"),
+        ((Law(reserve_law, ("q",)), Law(two_values)), "'q' is declared twice, or is the name of a built-in signal"),
         ((Law(reserve_law, ("reserve",)), Law(two_values)), "returns 2 values; must return 1: effort"),
         ((Law(reserve_law, ("reserve",)), Law(reserve_law)), "the functions must have different names"),
     ],

@@ -471,7 +471,7 @@ class TestSamples:
             "hip: the position follows the command of knee",
             "knee: the position follows the command of hip",
         ]
-        assert "are columns swapped? State what they are in a mapping" in log.findings[0]
+        assert "columns may be swapped; state their meanings in a mapping" in log.findings[0]
         names = ("pos_shoulder_pan", "pos_elbow_flex", "vel_shoulder_pan", "vel_elbow_flex")
         pan, flex, pan_speed, flex_speed = (arm[name] for name in names)
         swapped = arm | dict(zip(names, (flex, pan, flex_speed, pan_speed), strict=True))

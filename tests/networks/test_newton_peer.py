@@ -385,7 +385,7 @@ def test_a_missing_custom_input_is_named(tmp_path):
     state = actuator.state()
     del signals["bias_force"]
     sim = signals | {"joint_f": np.zeros(N, np.float32)}
-    with pytest.raises(actuon.MissingArrayError, match="no array 'bias_force', which ControllerNeuralGRU takes"):
+    with pytest.raises(actuon.MissingArrayError, match="no array 'bias_force', an input of ControllerNeuralGRU"):
         actuator.step(sim, sim, state, state, dt=DT)
     with pytest.raises(actuon.ArrayError, match=r"sim_control.bias_force: has 3 entries"):
         actuator.step(sim, sim | {"bias_force": np.zeros(3, np.float32)}, state, state, dt=DT)

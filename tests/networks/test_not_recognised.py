@@ -200,7 +200,7 @@ def test_a_state_in_two_arguments_is_checked_as_well(tmp_path, monkeypatch):
     # where the reader takes a flip for an arrangement of numbers, the comparison with the module notices
     monkeypatch.setitem(torch_files.RENAMED, "flip", "same")
     network = torch_files.read_script(torch.jit.script(Apart(True).eval()))
-    with pytest.raises(NotRecognised, match="compute something else"):
+    with pytest.raises(NotRecognised, match="the module computes something else"):
         torch_files.verify(Apart(True).eval(), network)
 
 
@@ -277,5 +277,5 @@ def test_modules_that_cannot_be_called(tmp_path):
     torch.jit.save(torch.jit.script(Two()), str(path))
     with pytest.raises(actuon.ActuonError, match=r"net\.pt"):
         actuon.ControllerNeuralMLP(path, input_idx=[0])
-    with pytest.raises(actuon.ParameterError, match="give input_idx"):
+    with pytest.raises(actuon.ParameterError, match="pass input_idx"):
         actuon.ControllerNeuralMLP(path)

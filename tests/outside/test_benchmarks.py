@@ -79,16 +79,16 @@ def test_a_contender_that_is_off_is_caught(part, contender, method, monkeypatch)
     assert caught.value.difference == pytest.approx(OFF, rel=0.01)
 
 
-@pytest.mark.parametrize(("number", "where"), [("joint_f", "effort"), ("by_q", "slope by joint_q")])
+@pytest.mark.parametrize(("number", "where"), [("joint_f", "effort"), ("by_q", "derivative by joint_q")])
 def test_a_tangent_that_is_off_is_caught(number, where, monkeypatch):
     first = tangents.Tangent.first
 
     def shifted(self, *arguments):
         numbers = first(self, *arguments)
-        return numbers | {number: numbers[number] + 10.0} if self.label == "with slopes" else numbers
+        return numbers | {number: numbers[number] + 10.0} if self.label == "with derivatives" else numbers
 
     monkeypatch.setattr(tangents.Tangent, "first", shifted)
-    with pytest.raises(Disagreement, match=f"^tangents, .*, 12 DOFs, {where}: with slopes differs from"):
+    with pytest.raises(Disagreement, match=f"^tangents, .*, 12 DOFs, {where}: with derivatives differs from"):
         GATES["tangents"].check()
 
 
