@@ -59,7 +59,7 @@ def refused(match, kind=ValueError):
         (lambda: actuon.ClampingPositionBased([0.0, 1.0], [1.0, math.inf]), "lookup_efforts: got inf"),
         (lambda: actuon.ClampingPositionBased(3.0, 3.0), "at least one number"),
         (lambda: actuon.ClampingPositionBased(), "needs lookup_positions"),
-        (lambda: actuon.ClampingPositionBased([0.0], [1.0], "table.txt"), "got lookup_table_path and a table; pass only one"),
+        (lambda: actuon.ClampingPositionBased([0.0], [1.0], "table.txt"), "path and a table; pass only one"),
         (lambda: actuon.Delay([1], 0), "max_delay: got 0"),
         (lambda: actuon.Delay([1], 2.5), "max_delay: got 2.5"),
         (lambda: actuon.Delay([-1], 2), "delay_steps: got -1"),

@@ -143,9 +143,17 @@ def test_what_a_replay_would_get_wrong_is_refused_while_capturing(rng):
     actuator = Values.random("pid-max-late", N, rng).actuator()
     state = actuator.state()
     refused = [
-        (lambda: setattr(actuator.clamping[0], "max_effort", 0.5), actuon.StructureError, "max_effort: cannot be assigned during graph capture"),
-        (lambda: setattr(actuator.controller, "kp", wp.ones(N)), actuon.StructureError, "kp: cannot be assigned during graph capture"),
-        (lambda: actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0)), actuon.StructureError, "cannot be built during graph capture"),
+        (
+            lambda: setattr(actuator.clamping[0], "max_effort", 0.5),
+            actuon.StructureError,
+            "max_effort: .*during graph capture",
+        ),
+        (lambda: setattr(actuator.controller, "kp", wp.ones(N)), actuon.StructureError, "kp: .*during graph capture"),
+        (
+            lambda: actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0)),
+            actuon.StructureError,
+            "built during graph capture",
+        ),
         (lambda: state.reset([True] * N), actuon.StateError, "Warp array"),
         (lambda: state.reset(np.ones(N, bool)), actuon.StateError, "Warp array"),
     ]

@@ -244,7 +244,7 @@ def test_a_dof_that_diverged_is_told_before_a_file_is_written_and_forgotten_by_a
     actuator, path = state_files.build(name), tmp_path / "state.npz"
     state = actuator.state()
     state_files.run(actuator, state, 0, 6, diverged=[1])
-    with pytest.raises(actuon.StateError, match=r"state: .*: is nan at index .*1; .*reset\(mask\) before you save the state"):
+    with pytest.raises(actuon.StateError, match=r"state: .*: is nan at index .*1; .*reset\(mask\) before you save"):
         state.save(path)
     assert not path.exists()
     state.reset(np.arange(actuator.num_actuators) == 1)

@@ -265,9 +265,7 @@ def test_auto_does_without_where_the_engine_takes_in_no_slopes(caplog):
     with MujocoSimulation(model, dt=0.01) as simulation:
         with caplog.at_level(logging.WARNING, "actuon"):
             actuators = ArticulationActuators.from_actuators("link0", pairs, effort_mode="auto")
-        said = (
-            r"effort_mode 'auto' leaves joint1, .*joint7 explicit, beyond half of .*: effort_mode: the model has no actuators for derivatives"
-        )
+        said = r"effort_mode 'auto' leaves joint1, .*joint7 explicit, beyond half of .*: effort_mode: the model has no"
         assert re.search(said, caplog.text)
         assert "implicit" not in repr(actuators)
         simulation.step()
