@@ -49,7 +49,10 @@ def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
     except doctest.DocTestFailure as failure:
         pytest.fail(f"{name}: {failure.example.source}printed {failure.got}instead of {failure.example.want}")
     except doctest.UnexpectedException as error:
-        raise error.exc_info[1] from None
+        reason = error.exc_info[1]
+        if isinstance(reason, ModuleNotFoundError) and (reason.name or "").partition(".")[0] == "newton":
+            pytest.skip("newton is not installed")  # its MuJoCo is another than that of this environment
+        raise reason from None
 
 
 def test_every_example_is_in_a_section_that_the_reference_shows_and_fits_the_page():
