@@ -18,7 +18,6 @@ from pathlib import Path
 
 import actuon
 from actuon.declare.registry import ComponentKind, Registered, by_schema
-from actuon.fit.terms import TERMS
 from actuon.logs import FORMATS
 from actuon.motors.figures import FIGURES, SPELLINGS
 
@@ -145,6 +144,8 @@ def _without(lines: Sequence[str], known: Sequence[Sequence[str]]) -> list[str]:
 
 def terms_table() -> str:
     """A Markdown table: the terms that models of a fit are built of."""
+    from actuon.fit.terms import TERMS  # needs the extra `fit`, which the environment of mjlab lacks
+
     lines = ["| term | effect |", "|---|---|"]
     lines += [f"| `{term.name}` | {term.doc} |" for term in TERMS.values()]
     return "\n".join(lines) + "\n"
