@@ -332,7 +332,7 @@ def test_the_motor_of_a_name():
     [
         (ours(actuon.ActuatorConfig(PD), targets=("knee",)), ValueError, "No joints matched expressions"),
         (ours("unitree-go3", stiffness=1.0, damping=1.0), actuon.ParameterError, "unknown motor 'unitree-go3'; "),
-        (ours("unitree-go2"), actuon.ParameterError, "stiffness .* and damping .* must be given"),
+        (ours("unitree-go2"), actuon.ParameterError, "has no controller; pass stiffness .* and damping"),
         (ours("none.yaml"), actuon.RobotFileError, "none.yaml"),
         (ours(actuon.ActuatorConfig(PD), stiffness=1.0), actuon.ParameterError, "stiffness: is for the name of a"),
         (ours(3.0), actuon.ParameterError, "actuator: got 3.0; must be an ActuatorConfig, the path of a YAML file, or"),

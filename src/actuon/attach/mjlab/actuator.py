@@ -97,8 +97,7 @@ class ActuonActuatorCfg(ActuatorCfg):
             stages = motor_of(self.actuator).stages()
             if self.stiffness is None or self.damping is None:
                 raise ParameterError(
-                    f"motor '{self.actuator}': give stiffness [N·m/rad] and damping [N·m·s/rad]: a motor has no "
-                    "controller"
+                    f"motor '{self.actuator}': has no controller; pass stiffness [N·m/rad] and damping [N·m·s/rad]"
                 )
             motor = ActuatorConfig(stages=[PDControlConfig(self.stiffness, self.damping), *stages])
             found = dict.fromkeys(target_names, motor)
