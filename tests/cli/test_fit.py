@@ -413,5 +413,5 @@ def test_logs_without_a_load_or_motion_are_refused(tmp_path, complaint):
     path.write_text(f"time,command,position\n{rows}\n")
     assert "log.csv: the load is missing; set mass [kg]" in complaint("fit", path)
     still = pendulum_log("still", time, np.zeros(200), np.zeros(200))
-    with pytest.raises(actuon.ActuonError, match="still: the joint does not move"):
+    with pytest.raises(actuon.ActuonError, match="still: the joint moves less than 0.001 rad"):
         KnownLoadPlant([still]).scales()
