@@ -251,7 +251,7 @@ def unknown() -> list[str]:
 
 
 def values(element: str, attribute: str) -> Iterator[Value]:
-    """What to try of an attribute."""
+    """Return values to try for an attribute."""
     if element == "flag":
         for text in ("disable", "enable"):
             if (attribute, text) not in FLAGS_LEFT_OUT:

@@ -74,7 +74,7 @@ class Motor:
     """Motors on some DOFs of all environments. Arrays are of shape (environments, DOFs of the model)."""
 
     dofs: np.ndarray
-    """Which DOFs, shape (d,)."""
+    """Indices of the DOFs, shape (d,)."""
     values: dict[str, np.ndarray]
     """``kp`` and ``kd``; ``ki`` and ``integral_max``, ``max_effort``, ``stall`` and ``no_load``, ``lag``, or none."""
     depth: int
@@ -202,7 +202,7 @@ class PlainRobots:
                     model.actuator_biasprm[servo, 1:3] = -kp, -kd
 
     def efforts(self, motor: Motor) -> tuple[np.ndarray, np.ndarray]:
-        """What a motor does in this step, within the engine's limits, and the tolerance of 32 bits."""
+        """Return the efforts of the motors in this step, within the engine's limits, and the tolerance of 32 bits."""
         effort, size = motor.step(self.positions(), self.velocities(), self.target_q, self.target_qd, self.dt)
         beside = motor.feedforward if motor.is_implicit else 0.0  # an engine's drive is clipped without it
         effort = np.clip(effort - beside, self.lower, self.upper) + beside

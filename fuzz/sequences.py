@@ -29,7 +29,7 @@ TANGENT_APART = 1e-7
 
 @dataclass(eq=False)
 class Attached:
-    """What was attached, and its reference."""
+    """Actuators on a robot, and their reference."""
 
     on: Any
     """`ArticulationActuators` or `ActuatorGroups`."""

@@ -177,7 +177,7 @@ STEP_ERRORS = [
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize(("name", "value", "match"), STEP_ERRORS)
 def test_step_arrays(name, value, match, first, path, rng):
-    """Also when good steps came before, and with nothing written by the bad one."""
+    """Bad arrays raise an error after good steps as well, and nothing is written."""
     actuator, sim, state = working(rng, staged=path == "staged", requires_grad=path == "grad")
     if not first:
         actuator.step(sim, sim, state, state, dt=0.01)

@@ -250,7 +250,7 @@ def test_the_clock_is_saved_copied_and_assigned(rng, tmp_path):
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("length", [1, 2, 3, 4])
 def test_graphs_of_any_length_keep_the_pace(fused, length, rng):
-    """Also one that begins between two runs of the controller, and steps outside of it in between."""
+    """A graph may begin between two runs of the controller, with steps outside of it in between."""
     values = Values.random("pid-dc-late", N, rng)
     actuator = values.actuator(control_every=K, staged=not fused)
     state = actuator.state()

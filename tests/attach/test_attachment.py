@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both owners of joints share: the same efforts to the last bit, signals of stages, states that are saved."""
+"""Features of both owners of joints: equal efforts to the last bit, signals of stages, saved states."""
 
 from __future__ import annotations
 

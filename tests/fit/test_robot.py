@@ -75,7 +75,7 @@ def arm(tmp_path: Path) -> Path:
 
 
 def recorded(seed: int, seconds: float = 4.0, noise: float = 2e-4) -> Log:
-    """What MuJoCo alone does with the parameters of `TRUTH`, at a fine step, as a log at 100 Hz."""
+    """Return MuJoCo's own motion with the parameters of `TRUTH`, at a fine step, as a log at 100 Hz."""
     spec = mujoco.MjSpec.from_string(ARM)
     for drive in list(spec.actuators):
         spec.delete(drive)

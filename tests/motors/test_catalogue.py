@@ -43,7 +43,7 @@ def test_there_are_many_and_every_figure_has_a_source():
 
 
 def largest_efforts(sheet, speeds):
-    """What an actuator with this motor gives at the joint at most, along the motion, at each of these speeds."""
+    """Return the largest effort at the joint along the motion, at each of these speeds."""
     builder = actuon.ActuatorBuilder()
     for index in range(len(speeds)):
         builder.add(sheet.actuator(actuon.PDControlConfig(1e6, 0.0)), index=index)

@@ -379,7 +379,7 @@ def test_prims_that_cannot_be(schemas, targets, match):
 
 
 def write_raw(prim, name, kind, value):
-    """As a program does that does not know the schema."""
+    """A program without the schema does this."""
     spec = prim.GetStage().GetRootLayer().GetPrimAtPath(prim.GetPath())
     Sdf.AttributeSpec(spec, name, kind).default = value
 

@@ -40,7 +40,7 @@ def assert_same_contents(found, expected):
 
 
 def resumed(folder, cases):
-    """What each case found in the process that saved it, and in another one, which takes them all."""
+    """Return the results of each case in the saving process, and in another one that loads all cases."""
     here = {case: saved_runs.save(folder, case) for case in cases}
     command = [sys.executable, "-m", "tests.support.saved_runs", folder, *here]
     done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)

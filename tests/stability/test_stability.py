@@ -59,7 +59,7 @@ def study(model, configs, **options):
 
 
 def answer(configs, dt=DT, **options):
-    """What chains answer to small motions."""
+    """Return the responses of motor models to small motions."""
     with MujocoSimulation(two(), **options) as simulation:
         pairs = [(config, name) for name, config in configs.items()]
         paths = [robot.path for robot in simulation.robots]
@@ -115,7 +115,7 @@ def test_damping_of_the_joint_is_implicit_and_counts_as_half_of_itself(integrato
 
 @pytest.mark.parametrize("ratio", [1.0, 3.0])
 def test_viscous_friction_of_a_stage_counts_as_damping_of_the_joint(ratio):
-    """As the engine gets it: at the joint, in place of the model's own."""
+    """The engine receives it at the joint, instead of the model's own."""
     rub = actuon.FrictionEffectConfig(viscous=2.0 / ratio**2)
     chain = {"turn": pd(10.0, 0.1, transmission=actuon.GearTransmissionConfig(ratio=ratio), effects=[rub])}
     found, expected = study(two(0.1), chain, poses=0), study(two(2.0), {"turn": pd(10.0, 0.1)}, poses=0)

@@ -81,7 +81,7 @@ def test_implicit_and_explicit_groups_move_one_robot(engine):
 
 
 def test_explicit_groups_equal_articulation_actuators():
-    """The same motor, said in two ways: bit for bit the same motion."""
+    """One motor, described in two ways, gives equal motion to the last bit."""
     ends = []
     for way in ("groups", "actuators"):
         with MujocoSimulation(ASSETS / "arm.xml", 2) as simulation:
@@ -115,7 +115,7 @@ def test_a_network_on_robots_that_step_at_another_rate_says_so(tmp_path):
 
 
 def test_recordings_of_groups_equal_those_of_articulation_actuators(tmp_path):
-    """The same motor, said in two ways: the same telemetry and the same files."""
+    """One motor, described in two ways, gives equal telemetry and equal files."""
     files, series = [], []
     for way in ("groups", "actuators"):
         with MujocoSimulation(ASSETS / "arm.xml", 2) as simulation:

@@ -111,7 +111,7 @@ def test_a_stiff_pd_holds_where_an_explicit_one_diverges(kp, kd):
 
 
 def test_controls_are_constants_and_slopes():
-    """Which add up to what an explicit effort is, at the velocity before the step. Runners step in inference mode."""
+    """The controls add up to the explicit effort at the velocity before the step. Runners step in inference mode."""
     run = arm("implicit")
     moved(run, 5)
     q, qd = run.robot.data.joint_pos.clone(), run.robot.data.joint_vel.clone()
@@ -179,7 +179,7 @@ def test_go1_moves_as_with_mjlabs_own_implicit_pd():
 
 
 def test_actuators_in_the_order_of_joints():
-    """Which makes the entity add motors and slopes joint by joint, of both configs in turn."""
+    """The entity then adds motors and derivatives joint by joint, of both configs in turn."""
     cfgs = [ours(PD, LEGS), ours(PD, KNEES)]
     cfg = go1_cfg(cfgs)
     cfg.scene.entities["robot"].sort_actuators = True

@@ -37,7 +37,7 @@ def read(actuators="", **where):
 
 
 def effort(model, *, control=(), q=0.0, qd=0.0):
-    """What the actuators give at the first joint, at a state."""
+    """Return the effort of the actuators at the first joint, at a state."""
     data = mujoco.MjData(model)
     data.ctrl[: len(control)] = control
     data.qpos[0], data.qvel[0] = q, qd

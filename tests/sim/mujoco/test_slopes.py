@@ -254,7 +254,7 @@ def test_a_saved_state_holds_slopes_and_a_reset_forgets_them(num_envs):
 
 
 def test_efforts_stay_as_lines_while_nobody_steps_the_motors():
-    """As the last step left them, so that they go on braking."""
+    """Derivatives stay as the last step left them, so motors go on braking."""
     with MujocoSimulation(spec_of(integrator="implicitfast")) as simulation:
         drive = Stiff(simulation)
         simulation.step(3)

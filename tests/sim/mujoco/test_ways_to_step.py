@@ -196,7 +196,7 @@ def moved(attach, files, step=at_once, envs=range(MANY), own=(), differ=False, h
 
 
 def check_same(ours, theirs, rows=slice(None)):
-    """What moved is the same as these of the other's environments."""
+    """Check that the motion equals that of the other's environments."""
     for mine, its in zip(ours[0], theirs[0], strict=True):
         assert mine.keys() == its.keys()
         for name, values in mine.items():
