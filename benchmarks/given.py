@@ -26,7 +26,7 @@ from .runner import Repeatable
 
 _KINDS = mujoco.mjtState
 INPUTS = int(_KINDS.mjSTATE_CTRL) | int(_KINDS.mjSTATE_QFRC_APPLIED)
-"""What motors tell MuJoCo at each step, as efforts or as slopes of these, beside friction of joints."""
+"""What motors tell MuJoCo at each step, as efforts or as derivatives of these, beside friction of joints."""
 FRICTION = ("dof_frictionloss", "dof_damping")
 """Fields of the model that hold the dry and the viscous friction of joints."""
 

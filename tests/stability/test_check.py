@@ -62,7 +62,7 @@ def test_a_stable_robot(tmp_path):
     assert out.endswith("✓ no other problems found\n")
 
 
-def test_the_integrator_of_tangents_is_not_worth_a_warning_where_nothing_is_stepped(tmp_path, caplog):
+def test_the_integrator_of_implicit_efforts_is_not_worth_a_warning_where_nothing_is_stepped(tmp_path, caplog):
     path = saved(tmp_path, {"shoulder": (50.0, 2.0), "elbow": (5.0, 0.1)})
     yaml = path.with_name("robot.actuon.yaml")
     yaml.write_text(yaml.read_text().replace("    controller:", "    effort_mode: implicit\n    controller:"))

@@ -72,7 +72,7 @@ class ImplicitProgram:
     columns: np.ndarray
     """Indices among the D DOFs, shape (d,)."""
     now: Sequence[np.ndarray]
-    """Effort, derivatives and bounds at the start of a step, each float32 of shape (n, D). See `Tangent`."""
+    """Effort, derivatives and bounds at the start of a step, each float32 of shape (n, D). See `ImplicitEffort`."""
     at_end: Sequence[np.ndarray]
     """Effort, derivatives and bounds at the end of a step."""
     calls: Sequence[RobotCall]

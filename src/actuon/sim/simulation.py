@@ -166,12 +166,12 @@ class Simulation:
     @property
     def integrator(self) -> str:
         """Integrator of the engine, such as ``"implicitfast"``; empty if unknown."""
-        return self.engine.tangents.integrator
+        return self.engine.implicit_efforts.integrator
 
     @property
     def integrator_changed(self) -> str:
         """Integrator of the file, if implicit motors replace it by another one; else empty."""
-        return self.engine.tangents.integrator_changed
+        return self.engine.implicit_efforts.integrator_changed
 
     @property
     def is_closed(self) -> bool:

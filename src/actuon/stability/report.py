@@ -22,11 +22,11 @@ from ..attach.articulation_actuators import ArticulationActuators, read_actuator
 from ..attach.attachment import Attachment
 from ..errors import ParameterError, RobotFileError, listed, shown
 from ..files import check_readable
-from ..kernel.chain import SLOPES
+from ..kernel.chain import DERIVATIVES
 from ..robot_files.formats import MUJOCO_FORMATS, USD_FORMATS, YAML_FORMATS
 from ..robot_files.yaml import yaml_beside
 from ..sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
-from ..sim.mujoco.tangents import INTEGRATOR_CHANGED
+from ..sim.mujoco.implicit_efforts import INTEGRATOR_CHANGED
 from ..typing import PathLike
 from .limits import LONGEST_MARGIN, POSES, JointStability, RobotStability, stability_of
 
@@ -272,7 +272,7 @@ def stability_on(attachment: Attachment, dt: float | None = None, poses: int = P
     implicit = {
         int(index) % robots.num_dofs
         for actuator in actuators
-        if SLOPES[1] in actuator.control_signal_attrs
+        if DERIVATIVES[1] in actuator.control_signal_attrs
         for index in actuator.effort_indices.numpy()
     }
     return stability_of(robots, actuators, dt, poses, implicit)

@@ -151,7 +151,7 @@ def test_joints_that_need_another_integrator_than_was_chosen_for_others_are_told
 
 
 @pytest.mark.parametrize(("case", "dt"), MEASURED, ids=lambda value: str(value).replace(" ", "_"))
-def test_tangents_are_as_exact_as_measured(case, dt, caplog):
+def test_implicit_efforts_are_as_exact_as_measured(case, dt, caplog):
     caplog.set_level(logging.ERROR, "actuon")
     for integrator, measured in zip(("implicitfast", "discrete"), MEASURED[case, dt], strict=True):
         found = error(case, dt, "implicit", integrator)
