@@ -91,7 +91,9 @@ def test_an_unstable_robot_is_told_what_would_do(tmp_path):
     out = command("check", path, code=1)
     assert " ".join(problem.split()) in " ".join(out.split())
     assert used in out
-    assert "100 %: unstable" in " ".join(out.split())
+    assert "unstable from 100 %; armature → minimum" in " ".join(out.split())
+    assert out.count(used) == 3  # in the table, and twice in the problem
+    assert "suggested" not in out
     assert "│ ✗ │ elbow " in out
     assert actuon.check(path, dt=0.5 * found.robots[0].largest_dt).stable
     command("check", path, "--dt", 0.5 * found.robots[0].largest_dt)
