@@ -33,7 +33,7 @@ class Block:
     """Copy to evaluate the chain at the end of a step."""
     size: int
     cells: np.ndarray
-    """As for `RobotCall`."""
+    """See `RobotCall`."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Draws:
     count: int
     """Number of motors of a robot."""
     cells: np.ndarray
-    """As for `RobotCall`."""
+    """See `RobotCall`."""
 
 
 @dataclass(frozen=True, eq=False)

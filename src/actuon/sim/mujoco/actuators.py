@@ -358,7 +358,7 @@ class Actuators:
     def gain_error(self, dof: int, stiffness: float) -> str | None:
         """Return why gains of a DOF cannot be set, or None if they can."""
         if dof in self.several:
-            return "has several servos in the model, which cannot be told apart"
+            return "has several servos of one kind in the model"
         if dof not in self.servos:
             return "has no servo in the model"
         if self.position[dof] < 0 and stiffness != 0.0:

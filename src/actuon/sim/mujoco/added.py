@@ -159,7 +159,7 @@ def with_actuators(spec: Any, model: Any, actuators: Sequence[NewActuator]) -> t
 
 def _has_changed(what: str) -> SimulationError:
     return SimulationError(
-        f"no drive can be added to the model: what it was made from has changed since ({what}); make a new simulation"
+        f"no drive can be added to the model: its source has changed ({what}); make a new simulation"
     )
 
 

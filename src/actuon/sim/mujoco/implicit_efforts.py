@@ -34,8 +34,8 @@ INTEGRATOR_CHANGED = "%s: %s ignores derivatives of efforts; it is %s until clos
 """Message when implicit efforts need another integrator than the model's."""
 
 NOT_CHOSEN = (
-    "%s: implicit efforts of further joints use %.3g of the stability limit with %s, which was chosen for others; "
-    "attach all together, or let the model have the integrator discrete"
+    "%s: implicit efforts of further joints use %.0f %% of the stability limit with %s, the integrator of the earlier "
+    'ones; create all actuators together, or set integrator="discrete" in the model'
 )
 """Warning when another integrator is needed while other actuators need the present one."""
 
@@ -161,7 +161,7 @@ class MujocoImplicitEfforts:
         if self._uses_derivatives():
             used = usage() if self._instead_of is not None and usage is not None else 0.0
             if used > MOST_FAST:
-                _log.warning(NOT_CHOSEN, self._fields.where, used, self.integrator)
+                _log.warning(NOT_CHOSEN, self._fields.where, 100.0 * used, self.integrator)
             return
         self._instead_of, dt = int(options.integrator), self._fields.dt
         options.integrator = int(kinds.mjINT_IMPLICITFAST if dt <= LONGEST_FAST else kinds.mjINT_DISCRETE)

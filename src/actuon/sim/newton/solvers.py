@@ -73,11 +73,11 @@ class Physics:
             state: The state.
             control: Targets and efforts.
             dt: Time step [s].
-            loop: Steps with motors. From Python, one of them is taken. Default: a step without motors.
+            loop: Steps with motors; Python takes one of them. Default: a step without motors.
             kernels: The motors.
 
         Returns:
-            Whether a graph was replayed, which took all steps of the loop.
+            True if a graph was replayed, which takes all steps of the loop.
         """
         replay = self._replays.get(id(control))
         if replay is None:
@@ -118,7 +118,7 @@ class Physics:
     def _record(
         self, state: Any, control: Any, dt: float, loop: StepLoop | None, kernels: Sequence[MotorKernels]
     ) -> Callable[[], None]:
-        """Capture a step. Returns a function that takes it."""
+        """Capture a step and return its replay."""
 
         def solve() -> None:
             self._step_once(state, control, dt)
@@ -126,7 +126,7 @@ class Physics:
         return captured(self.model.device, solve) if loop is None else loop.record(kernels, solve)
 
     def _is_graphable(self) -> bool:
-        """Return whether all steps are equal for the host, which is unknown for solvers of users."""
+        """Return whether a graph of one step is valid for all; unknown, so False, for solvers of users."""
         kind = type(self.solver)
         return kind is getattr(self.newton.solvers, kind.__name__, None)
 
@@ -343,8 +343,8 @@ class MujocoPhysics(Physics):
             )
         if not self.solver.use_mujoco_cpu and self.of_actuators("viscous_friction").any():
             return (
-                "folds damping of the robot's own actuators into that of joints, which derivatives would replace; take "
-                "it off the <actuator> in the file"
+                "adds damping of the robot's actuators to that of joints, which implicit efforts would overwrite; "
+                "remove it from the <actuator> in the file"
             )
         return ""
 
