@@ -78,7 +78,7 @@ class Motor:
     values: dict[str, np.ndarray]
     """``kp`` and ``kd``; ``ki`` and ``integral_max``, ``max_effort``, ``stall`` and ``no_load``, ``lag``, or none."""
     depth: int
-    is_tangent: bool
+    is_implicit: bool
     is_implicit: bool
     feedforward: np.ndarray = field(init=False)
     past: np.ndarray = field(init=False)
@@ -210,18 +210,18 @@ class PlainRobots:
 
     def step(self, efforts: list[np.ndarray]) -> None:
         """Take a step with these efforts of the motors."""
-        slopes = np.zeros_like(self.target_q)
+        derivatives = np.zeros_like(self.target_q)
         for motor, effort in zip(self.motors, efforts, strict=True):
             for env, data in enumerate(self.data):
                 given = motor.feedforward if motor.is_implicit else effort
                 data.qfrc_applied[motor.dofs] = given[env, motor.dofs]
-            if motor.is_tangent:
-                slopes[:, motor.dofs] += motor.values["kd"][:, motor.dofs]
-        for model, data, slope in zip(self.models, self.data, slopes, strict=True):
-            if slope.any():  # the slope by velocity as damping, whose own effort is taken off again
+            if motor.is_implicit:
+                derivatives[:, motor.dofs] += motor.values["kd"][:, motor.dofs]
+        for model, data, derivative in zip(self.models, self.data, derivatives, strict=True):
+            if derivative.any():  # the derivative by velocity as damping, whose own effort is taken off again
                 applied, damping = data.qfrc_applied.copy(), model.dof_damping.copy()
-                data.qfrc_applied += slope * data.qvel
-                model.dof_damping += slope
+                data.qfrc_applied += derivative * data.qvel
+                model.dof_damping += derivative
                 mujoco.mj_step(model, data)
                 data.qfrc_applied[:], model.dof_damping[:] = applied, damping
             else:

@@ -198,7 +198,7 @@ def test_several_environments_of_newton_refuse_what_they_cannot_replace(robot):
         before = simulation.solver.mjw_model.dof_damping.numpy().copy()
         with pytest.raises(actuon.SimulationError, match=r"own actuators add 1 to it, which MuJoCo Warp cannot drop"):
             attach(simulation, config)
-        with pytest.raises(actuon.SimulationError, match="folds damping of the robot's own actuators"):
+        with pytest.raises(actuon.SimulationError, match="adds damping of the robot's actuators"):
             attach(simulation, actuon.ActuatorConfig(LIMP, effort_mode="implicit"))
         np.testing.assert_array_equal(simulation.solver.mjw_model.dof_damping.numpy(), before)
 

@@ -796,7 +796,7 @@ def test_efforts_that_would_diverge_are_implicit_on_their_own(both):
     """With `effort_mode` "auto", and so is the choice of the integrator."""
     text = ARM.format(integrator="Euler", island="enable")
     moved = both(text, {"shoulder": stiff("auto"), "elbow": actuon.ActuatorConfig(PD, effort_mode="auto")})
-    implicit = [moved.model.actuator(i).name.endswith("_slope_qd") for i in range(moved.model.nu)]
+    implicit = [moved.model.actuator(i).name.endswith("_derivative_qd") for i in range(moved.model.nu)]
     assert sum(implicit) == len(moved.simulation.models[0].actuator_ctrladr) - 2 > 0
     moved.move(60, spread=0.3, exact=False, rtol=0.0, atol=1e-12)
 
@@ -822,7 +822,7 @@ def test_an_implicit_effort_begins_within_its_limit(both):
     actuon.mujoco.unload(model)
 
 
-def test_chains_without_slopes_are_refused():
+def test_chains_without_derivatives_are_refused():
     matrix = ((1.0, 1.0), (1.0, -1.0))
     coupled = [
         actuon.ActuatorConfig(

@@ -294,8 +294,8 @@ def test_public_robots_diverge_where_it_is_predicted(name):
 @pytest.mark.parametrize(("integrator", "kp", "is_stable"), [
     ("implicitfast", 1200.0, True), ("implicitfast", 1400.0, False), ("discrete", 1e5, True)
 ])  # fmt: skip
-def test_tangents_need_stiffness_below_what_their_damping_holds(integrator, kp, is_stable):
-    """Under implicitfast, kp·h² < 4 I + 2 h kd; where slopes by position are taken in too, anything is stable."""
+def test_implicit_efforts_need_stiffness_below_what_their_damping_holds(integrator, kp, is_stable):
+    """Under implicitfast, kp·h² < 4 I + 2 h kd; where derivatives by position are taken in too, anything is stable."""
     kd = 0.5
     spec = mujoco.MjSpec.from_string(TWO.replace("DAMPING", "0"))
     spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator.upper()}")
@@ -317,7 +317,7 @@ def test_tangents_need_stiffness_below_what_their_damping_holds(integrator, kp, 
 
 
 @pytest.mark.parametrize(("make", "ending"), [(MujocoSimulation, "xml"), (NewtonSimulation, "usda")])
-def test_tangents_are_the_same_before_and_after_a_step(make, ending):
+def test_implicit_efforts_are_the_same_before_and_after_a_step(make, ending):
     with make(ASSETS / f"arm.{ending}") as simulation:
         path = simulation.robots[0].path
         with ArticulationActuators(path, simulation=simulation, effort_mode="implicit") as actuators:

@@ -33,13 +33,13 @@ from ..declare.config import Config
 from ..declare.registry import ComponentKind
 from ..errors import ParameterError, StateError, StructureError, listed
 from ..kernel.build import kernel_for
-from ..kernel.chain import HELD, LIMITED_BY, SIGNALS, TANGENT, check_stages, custom_signal
+from ..kernel.chain import HELD, IMPLICIT_SIGNALS, LIMITED_BY, SIGNALS, check_stages, custom_signal
 from ..kernel.launch import CCall
 from ..kernel.state import Cells, Memory
 from ..kernel.types import Flavour
 from ..typing import Array, IndexLike, PathLike
 from .config import Part, arranged_stages, built, checked_control_every
-from .implicit_step import ImplicitStepper, slope_obstacle
+from .implicit_step import ImplicitStepper, derivative_obstacle
 from .newton_parts import NewtonPart
 from .response import Response
 from .state import ActuatorState
@@ -82,9 +82,9 @@ class Actuator:
         control_signal_attrs: Names of arrays in the simulation's control for the signals of stages, by signal, or a
             function that returns the array's name for a signal. They are written at ``effort_indices``.
             ``"limited_by"`` is the position of the last stage that limited the effort, or -1.
-        control_tangent_attrs: Like ``control_signal_attrs``, for signals that cost time and are computed only if
-            named: ``"effort_slope_q"`` and ``"effort_slope_qd"``, the derivatives of the effort by joint position and
-            velocity, and ``"effort_min"`` and ``"effort_max"``, the bounds that the limits allow.
+        control_derivative_attrs: Like ``control_signal_attrs``, for signals that cost time and are computed only if
+            named: ``"effort_derivative_q"`` and ``"effort_derivative_qd"``, the derivatives of the effort by joint
+            position and velocity, and ``"effort_min"`` and ``"effort_max"``, the bounds that the limits allow.
         drive: Alias of ``controller``, by its name in Newton.
         control_every: Run the controller at every k-th step, first after a reset, with a time step of k·``dt``. Its
             effort is held in between. All other stages run at every step.
@@ -93,7 +93,7 @@ class Actuator:
         robot_dofs: DOFs of one robot, adjacent in ``indices``. The state of each robot is then one block of memory,
             arrays of states have shape (robots, DOFs), and `c_call` can step a single robot.
         fused: Run the chain as one kernel if every component has a law. False launches the stages one by one, for
-            comparison and debugging: slower, identical results, no ``control_tangent_attrs``.
+            comparison and debugging: slower, identical results, no ``control_derivative_attrs``.
 
     Examples:
         >>> actuator = actuon.Actuator(range(2), actuon.ControllerPD(kp=[40.0, 20.0], kd=1.0))
@@ -129,7 +129,7 @@ class Actuator:
         sensors: Sequence[Sensor | Config] | None = None,
         stages: Sequence[Part] | None = None,
         control_signal_attrs: Mapping[str, str] | Callable[[str], str] | None = None,
-        control_tangent_attrs: Mapping[str, str] | None = None,
+        control_derivative_attrs: Mapping[str, str] | None = None,
         drive: Controller | Config | NewtonPart | None = None,
         control_every: int = 1,
         in_engine: bool = False,
@@ -182,13 +182,13 @@ class Actuator:
         self.control_output_attr = control_output_attr
         self.control_computed_output_attr = control_computed_output_attr
         self._fused = bool(fused) and all(component.is_fused() for component in self._stages)
-        why_not = self.slope_obstacle()
-        if control_tangent_attrs and why_not:
-            raise StructureError(f"control_tangent_attrs: the effort has no derivatives: {why_not}")
+        why_not = self.derivative_obstacle()
+        if control_derivative_attrs and why_not:
+            raise StructureError(f"control_derivative_attrs: the effort has no derivatives: {why_not}")
         if callable(control_signal_attrs):
-            asked = (signal for signal in self._offered() if signal not in TANGENT)
+            asked = (signal for signal in self._offered() if signal not in IMPLICIT_SIGNALS)
             control_signal_attrs = {signal: control_signal_attrs(signal) for signal in asked}
-        self.control_signal_attrs = {**(control_signal_attrs or {}), **(control_tangent_attrs or {})}
+        self.control_signal_attrs = {**(control_signal_attrs or {}), **(control_derivative_attrs or {})}
         self._check_names()
         self._wiring = self._wired(held)
         self._stateful = held is not None or any(component.is_stateful() for component in self._stages)
@@ -331,11 +331,11 @@ class Actuator:
     def _offered(self) -> tuple[str, ...]:
         """Return the signals that a step can write: those of stages, ``limited_by``, and the effort's derivatives."""
         limited_by = [LIMITED_BY for component in self._stages if component.stage().limits][:1]
-        return (*self.signals, *limited_by, *(() if self.slope_obstacle() else TANGENT))
+        return (*self.signals, *limited_by, *(() if self.derivative_obstacle() else IMPLICIT_SIGNALS))
 
-    def slope_obstacle(self) -> str:
+    def derivative_obstacle(self) -> str:
         """Return why the effort has no derivatives; empty if it has."""
-        why_not = slope_obstacle(self._stages, self.requires_grad)
+        why_not = derivative_obstacle(self._stages, self.requires_grad)
         return why_not or ("" if self._fused else "its stages are launched one by one (fused=False)")
 
     @property

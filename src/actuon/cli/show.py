@@ -336,7 +336,7 @@ _DROPPED = {"kp·dt²/I": 1, "kd·dt/I": 1, "delay margin": 2, "largest kp": 3, 
 
 def print_stability(console: Console, robot: Path, result: CheckResult) -> None:
     """Print the stability of each joint with an actuator."""
-    from actuon.stability.report import COLUMNS, UNITS, summary_line
+    from actuon.stability.report import COLUMNS, summary_line
 
     mark, joint, *others = COLUMNS
     columns = [Column(mark, Role.MARK), Column(joint, Role.HEADING)]
@@ -344,10 +344,10 @@ def print_stability(console: Console, robot: Path, result: CheckResult) -> None:
     styles = ["red" if cells[0] == "✗" else "" for cells in result.cells()]
     title = f"{robot.name} at dt = {1e3 * result.robots[0].dt:.4g} ms"
     show_table(console, columns, result.cells(), title, styles)
-    say(console, UNITS)
+    say(console, result.legend())
     for each in result.robots:
-        if each.joints:
-            say(console, summary_line(each), "green" if each.is_stable else "red")
+        if each.joints and each.is_stable:
+            say(console, summary_line(each), "green")
 
 
 # Motors ---------------------------------------------------------------------------------------------------------------

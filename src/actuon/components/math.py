@@ -93,7 +93,7 @@ _VALUE = """
     return exponential(-exponential(power));
 """
 
-_SLOPE = """
+_ADJOINT = """
     if (speed > 9.5367432e-7f && speed < 1048576.0f) {
         float power = exponent * ::logf(speed);
         if (power > -30.0f && power < 4.45f) {
@@ -106,7 +106,7 @@ _SLOPE = """
 """
 
 
-@wp.func_native(_VALUE, _SLOPE)
+@wp.func_native(_VALUE, _ADJOINT)
 def stribeck(speed: float, exponent: float) -> float:  # type: ignore[empty-body]
     r"""Return ``exp(-speed**exponent)`` for a speed ≥ 0 as a multiple of the Stribeck velocity."""
     ...

@@ -38,14 +38,14 @@ CLIPPED = 1e-6
 LIMITED_BY = "limited_by"
 """Signal of the kernel: position of the last stage that limited the effort, or -1."""
 
-SLOPES = ("effort_slope_q", "effort_slope_qd")
+DERIVATIVES = ("effort_derivative_q", "effort_derivative_qd")
 """Signals of the kernel: derivatives of the effort by joint position [N·m/rad or N/m] and velocity [N·m·s/rad or
 N·s/m], at constant commands, past values and states."""
 
 BOUNDS = ("effort_min", "effort_max")
 """Signals of the kernel: bounds that the limits allow at this state [N·m or N]; infinite without limits."""
 
-TANGENT = (*SLOPES, *BOUNDS)
+IMPLICIT_SIGNALS = (*DERIVATIVES, *BOUNDS)
 """Signals that cost time, and are computed only if named."""
 
 CONTROL_DT = "control_dt"
@@ -388,9 +388,9 @@ class Chain:
         return tuple(name for name in TIME_STEPS if name in asked)
 
     @property
-    def has_slopes(self) -> bool:
+    def has_derivatives(self) -> bool:
         """Whether derivatives of the effort are written."""
-        return any(write.signal in SLOPES for write in self.writes)
+        return any(write.signal in DERIVATIVES for write in self.writes)
 
     @property
     def held_signals(self) -> tuple[str, ...]:

@@ -386,7 +386,7 @@ def test_a_servo_without_a_target_velocity_refuses_one_in_an_implicit_group_too(
         cfg = ImplicitActuatorCfg(joint_names_expr=["a"], stiffness=None, damping=None)
         with ActuatorGroups(robots, {"all": cfg}):
             robots.set_dof_velocity_targets(0.0)
-            with pytest.raises(ValueError, match="nothing follows a target velocity of a of '/r'"):
+            with pytest.raises(ValueError, match="no servo or actuator follows a target velocity of a of '/r'"):
                 robots.set_dof_velocity_targets(1.0)
         with ActuatorGroups(robots, {"all": IdealPDActuatorCfg(joint_names_expr=["a"], stiffness=1.0, damping=1.0)}):
             robots.set_dof_velocity_targets(1.0)

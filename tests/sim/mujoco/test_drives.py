@@ -400,7 +400,7 @@ def test_joints_without_names_and_specs_that_changed():
     assert joint_name(more, 0) == joint_name(model, 0) == "joint0"
     spec.worldbody.add_body().add_joint(type=mujoco.mjtJoint.mjJNT_HINGE)
     spec.bodies[-1].add_geom(size=[0.1, 0, 0])
-    with pytest.raises(ValueError, match="changed since"):
+    with pytest.raises(ValueError, match="its source has changed"):
         with_actuators(spec, model, [new_drive(0)])
 
 

@@ -120,7 +120,7 @@ ARMATURES = np.linspace(0.01, 0.03, MANY)[:, None]
 
 
 def robot(integrator, file="quadruped.xml"):
-    """A model whose integrator takes slopes: to choose another takes seconds."""
+    """A model whose integrator takes derivatives: to choose another takes seconds."""
     spec = mujoco.MjSpec.from_file(str(ASSETS / file))
     spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator.upper()}")
     return spec
@@ -266,7 +266,7 @@ def test_robots_that_differ(name, files, monkeypatch):
 
 @pytest.mark.parametrize("integrator", ["implicit", "discrete"])
 def test_other_integrators(integrator, files):
-    """One has slopes of Coriolis forces, the other slopes by position."""
+    """One has derivatives of Coriolis forces, the other derivatives by position."""
     options = {"attach": ATTACH["implicit beside explicit"], "files": files, "integrator": integrator}
     expected = moved(step=one_by_one, **options)
     check_same(moved(**options, own=[3]), expected)
