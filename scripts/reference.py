@@ -19,7 +19,7 @@ from pathlib import Path
 import actuon
 from actuon.declare.registry import ComponentKind, Registered, by_schema
 from actuon.logs import FORMATS
-from actuon.motors.figures import FIGURES, SPELLINGS
+from actuon.motors.quantities import QUANTITIES, SPELLINGS
 
 _TABLE = re.compile(r"<!-- ([\w ]+)(?:: ([\w, ]+))? -->\n(?:\|.*\n)*")
 _PARAMETERS = re.compile(r"<!-- parameters: ([\w, ]+) -->")
@@ -155,13 +155,13 @@ def values_table() -> str:
     """A Markdown table: the values of data sheets, their units and sides."""
     units: dict[str, list[str]] = {}
     for name, spelling in SPELLINGS.items():
-        units.setdefault(spelling.figure, []).append(name)
+        units.setdefault(spelling.quantity, []).append(name)
     sides = {"rotor_inertia": "motor", "reflected_inertia": "joint"}
     lines = ["| value | unit | other units | at | |", "|---|---|---|---|---|"]
-    for name, figure in FIGURES.items():
+    for name, quantity in QUANTITIES.items():
         others = ", ".join(f"`{other}`" for other in units[name] if other != name)
-        side = "by `at=`" if figure.kind else sides.get(name, "")
-        lines.append(f"| `{name}` | {figure.unit} | {others} | {side} | {figure.doc} |")
+        side = "by `at=`" if quantity.kind else sides.get(name, "")
+        lines.append(f"| `{name}` | {quantity.unit} | {others} | {side} | {quantity.doc} |")
     return "\n".join(lines) + "\n"
 
 

@@ -402,8 +402,8 @@ def print_motor(console: Console, motor: CatalogueMotor) -> None:
     rows = []
     for use in sorted(motor.datasheet.table(), key=lambda use: not use.is_used):
         value = f"{use.value:g}" if isinstance(use.value, float) else "\n".join(f"{v:g}, {e:g}" for v, e in use.value)
-        number = f"[{sources.index(motor.sources[use.figure]) + 1}]"
-        rows.append((use.figure, value, use.unit, use.at, use.became, use.how, number))
+        number = f"[{sources.index(motor.sources[use.name]) + 1}]"
+        rows.append((use.name, value, use.unit, use.at, use.became, use.how, number))
     show_table(console, columns, rows)
     for config in motor.datasheet.stages():
         units = {

@@ -39,12 +39,12 @@ def _catalogue() -> dict[str, CatalogueMotor]:
 
 
 def _motor(name: str, entry: Mapping[str, Any]) -> CatalogueMotor:
-    figures = entry["figures"]
+    values = entry["values"]
     sheet = MotorDatasheet(
-        {figure: said["at"] for figure, said in figures.items() if "at" in said},
-        **{figure: said["value"] for figure, said in figures.items()},
+        {key: said["at"] for key, said in values.items() if "at" in said},
+        **{key: said["value"] for key, said in values.items()},
     )
-    sources = {figure: entry["sources"][said["source"]] for figure, said in figures.items()}
+    sources = {key: entry["sources"][said["source"]] for key, said in values.items()}
     return CatalogueMotor(name, entry["vendor"], tuple(entry["robots"]), sheet, sources, tuple(entry.get("notes", ())))
 
 
