@@ -222,7 +222,7 @@ def test_states(rng):
         actuator.step(sim, sim, state, other, dt=0.01)
     with refused("current_act_state: got dict"):
         actuator.step(sim, sim, {}, state, dt=0.01)
-    with refused("cannot assign a ring"):
+    with refused("cannot assign a delay buffer"):
         state.assign(Values.random("pid-dc_max-late", 9, rng).actuator().state())
     with refused("got a state of 1 stages; must have 4"):
         state.assign(Values.random("pid-free-now", N, rng).actuator().state())
@@ -292,7 +292,7 @@ def test_components_without_law_or_kernel():
 
     actuator = actuon.Actuator([0], Nothing())
     sim = simulation({name: np.zeros(1, np.float32) for name in random_signals(1, np.random.default_rng())})
-    with refused("Nothing has neither a law nor its own compute", TypeError):
+    with refused(r"Nothing has neither a stage function \(`law`\) nor its own compute", TypeError):
         actuator.step(sim, sim)
     with refused("Nothing has no config: implement resolve_arguments", TypeError):
         Nothing.resolve_arguments({})

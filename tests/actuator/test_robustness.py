@@ -125,7 +125,7 @@ def test_states_of_another_shape_are_refused_by_the_delay():
     zeros = wp.zeros(3, dtype=wp.float32)
     deep, shallow = actuon.Delay([5, 5, 5], 5), actuon.Delay([0, 1, 2], 2)
     for _ in range(3):
-        with pytest.raises(StateError, match=r"got a ring of \(2, 3\)"):
+        with pytest.raises(StateError, match=r"got a delay buffer of \(2, 3\)"):
             deep.update_state(zeros, zeros, None, three, three, shallow.state(3, "cpu"), shallow.state(3, "cpu"))
         with pytest.raises(StateError):
             deep.update_state(zeros, zeros, None, three, three, deep.state(300, "cpu"), deep.state(2, "cpu"))

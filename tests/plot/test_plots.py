@@ -261,7 +261,7 @@ def test_plot_says_why_there_is_nothing_to_draw(record, tmp_path, complaint):
         ((record / "run.npz", "--kind", "step"), "the other kinds need a robot"),
         (
             ("coupled.yaml", "--kind", "step"),
-            "nothing to draw: ankle: its joints are coupled: what one of them can give",
+            "nothing to draw: ankle: its joints are coupled: the available effort of one",
         ),
         (
             ("min-cheetah",),

@@ -124,7 +124,7 @@ class ActuatorBuilder:
         effort_index: int | np.ndarray | None = None,
         **controller_kwargs: object,
     ) -> None:
-        """Add a chain of controller, clamps and delay by their classes, as Newton's builder does.
+        """Add controller, clamps and delay by their classes, as Newton's builder does.
 
         Args:
             controller_class: Class of the controller.

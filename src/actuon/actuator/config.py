@@ -23,7 +23,7 @@ _USUAL_ORDER = tuple(ComponentKind)
 _MOST_STEPS = 1_000_000
 
 Part: TypeAlias = Config | Component | NewtonPart
-"""A stage of a chain: a config of numbers, a component, or one of Newton's own."""
+"""A stage of a motor model: a config, a component, or a component of Newton."""
 
 
 EXPLICIT = "explicit"
@@ -142,7 +142,7 @@ class ActuatorConfig:
         clamping: Limits of the effort, in order.
         delay: Delay of the commands. None means no delay.
         transmission: Gear, linkage or spring between motor and joint.
-        effects: Losses and lags between motor and joint, in order.
+        effects: Friction, current loop and other effects between motor and joint, in order.
         sensors: Sensors between joint and controller, in order.
         stages: All stages in any other order, instead of the arguments by kind.
         control_every: Run the controller at every k-th step, and hold its effort in between.
@@ -297,7 +297,7 @@ class ActuatorConfig:
 
     @property
     def effects(self) -> KindView:
-        """Losses and lags between motor and joint, in order."""
+        """Friction, current loop and other effects between motor and joint, in order."""
         return self.of_kind(ComponentKind.EFFECT)
 
     @effects.setter
@@ -374,7 +374,7 @@ def arranged_stages(
     sensors: Config | Sensor | Sequence[Config | Sensor] | None = (),
     stages: Sequence[Part] | None = None,
 ) -> tuple[Part, ...]:
-    """Return the stages of a chain, given by kind or as one list, in the order in which they act.
+    """Return the stages of a motor model, from arguments by kind or from one list, in order.
 
     Raises:
         StructureError: A part is of the wrong kind, the controller is missing, or both ways are mixed.

@@ -620,8 +620,8 @@ class StagedStepper:
             return
         if wiring.device.is_capturing:
             raise StructureError(
-                f"{type(component).__name__} brings its own kernels, of which a graph would replay the same steps "
-                f"for ever; with control_every = {wiring.control_every} it cannot be captured"
+                f"{type(component).__name__} has its own kernels, so steps with control_every = "
+                f"{wiring.control_every} cannot be captured: a graph would replay the same step of the controller"
             )
         clock = current.clock
         if clock == 0:

@@ -99,7 +99,7 @@ class Trial:
 
     def __init__(self, config: ActuatorConfig, count: int, conditions: Conditions, motor_only: bool):
         if is_coupled(config):
-            raise StructureError("its joints are coupled: what one of them can give depends on the others")
+            raise StructureError("its joints are coupled: the available effort of one depends on the others")
         parts: list[Part] = list(config.stages)
         self._offset = 0.0
         if motor_only:

@@ -22,7 +22,7 @@ _ENDING = re.compile(r"(Control|Clamping|Transmission|Effect|Sensor)?Config$")
 
 
 class ComponentKind(enum.Enum):
-    """Kind of a stage, in the usual order of a chain."""
+    """Kind of a stage, in the usual order."""
 
     SENSOR = "sensor"
     DELAY = "delay"
@@ -35,12 +35,12 @@ class ComponentKind(enum.Enum):
 
     @property
     def several(self) -> bool:
-        """Whether a chain in the usual order may have more than one of this kind."""
+        """Whether a motor model in the usual order may have more than one of this kind."""
         return self in (ComponentKind.SENSOR, ComponentKind.CLAMPING, ComponentKind.EFFECT)
 
     @property
     def key(self) -> str:
-        """Name of a chain's components of this kind, as an argument and in YAML: ``"effects"``."""
+        """Name of the stages of this kind, as an argument and in YAML: ``"effects"``."""
         return f"{self.value}s" if self in (ComponentKind.SENSOR, ComponentKind.EFFECT) else self.value
 
     @property

@@ -47,14 +47,14 @@ _REST = ("kt", "R", "armature", "q_offset", "command_delay")
 
 @dataclass(frozen=True)
 class BamMotor:
-    """A servo that was identified with one of the friction models M1 to M6. All figures are at the joint."""
+    """A servo that was identified with one of the friction models M1 to M6. All values are those at the joint."""
 
     actuator: str
     """Name of the servo."""
     model: str
     """``"m1"`` to ``"m6"``."""
     friction: FrictionEffectConfig
-    """Friction, without an inertia: that depends on the robot too."""
+    """Friction, without an inertia, which also depends on the robot."""
     torque_constant: float
     """Torque constant [N·m/A]."""
     resistance: float | None
@@ -62,7 +62,7 @@ class BamMotor:
     armature: float
     """Inertia of the rotor [kg·m²]."""
     q_offset: float
-    """Offset of the bench's angle sensor [rad]."""
+    """Offset of the test stand's angle sensor [rad]."""
     command_delay: float
     """Delay between a command and its effect [s]."""
 
@@ -81,13 +81,13 @@ class BamMotor:
 
 
 def load_bam(path: PathLike) -> BamMotor:
-    """Read a parameter file of the BAM project: friction as a config, and the other figures of the motor.
+    """Read a parameter file of the BAM project: friction as a config, and the other values of the motor.
 
     Args:
         path: A ``.json`` file with ``model``, ``actuator``, ``kt``, ``armature``, ``friction_base``, ….
 
     Raises:
-        RobotFileError: It is not such a file; says what is wrong.
+        RobotFileError: The file is not valid; the message names the reason.
     """
     where = f"'{path}'"
     try:

@@ -236,7 +236,7 @@ def load_fleet(path: PathLike) -> Fleet:
     """Read a ``fleet.yaml``.
 
     Raises:
-        RobotFileError: It cannot be read, or something in it is missing or not allowed; says where.
+        RobotFileError: It cannot be read, or a value is missing or not allowed; the message names it.
     """
     path = Path(path)
     return fleet_of_document(path, read_yaml(path, LARGEST_FILE, MOST_VALUES))
@@ -280,7 +280,7 @@ def _joint(name: str, given: object, robots: tuple[object, ...]) -> FleetJoint:
 def found_of_plain(
     name: str, model: str, given: object, times: Mapping[str, str], settings: Mapping[str, float], where: str
 ) -> FleetJoint:
-    """Return a joint of one robot from what `found_as_plain` has made of it."""
+    """Return a joint of one robot from the result of `found_as_plain`."""
     parameters = _parameters(_part(given, where, {"parameters": dict})["parameters"], where)
     return _joint_of(name, model, parameters, [_robot(given, where, len(parameters))], times, settings)
 

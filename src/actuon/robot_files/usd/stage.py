@@ -236,7 +236,7 @@ class JointDof:
 
     @property
     def is_linear(self) -> bool:
-        """True if it slides, so that its units are N and m."""
+        """True if it slides; its units are then N and m."""
         return self.drive.startswith(("linear", "trans"))
 
 
