@@ -347,24 +347,24 @@ def read_arrays(path: PathLike, what: str) -> tuple[dict[str, np.ndarray], int]:
     return arrays, int(version)
 
 
-def check_structure(where: str, contents: Mapping[str, np.ndarray], wanted: list[str], said: str) -> None:
+def check_structure(where: str, contents: Mapping[str, np.ndarray], expected: list[str], message: str) -> None:
     """Raise if the description of saved contents differs.
 
     Args:
         where: Name of their origin in an error.
         contents: Arrays by name, including `STRUCTURE`.
-        wanted: Expected description, line by line. The first line is a count, the others are in order.
-        said: Format of the message, for two lines that differ.
+        expected: Expected description, line by line. The first line is a count, the others are in order.
+        message: Format of the message, for two lines that differ.
     """
     found = contents.get(STRUCTURE)
     if found is None or not _is_text(found):
         raise StateError(f"{where} is not the state of an actuator")
     got = [str(line) for line in np.atleast_1d(found)]
-    if len(got) != len(wanted):
-        got, wanted = [" → ".join(got[1:])], [" → ".join(wanted[1:])]
-    for theirs, ours in zip(got, wanted, strict=True):
+    if len(got) != len(expected):
+        got, expected = [" → ".join(got[1:])], [" → ".join(expected[1:])]
+    for theirs, ours in zip(got, expected, strict=True):
         if theirs != ours:
-            raise StateError(f"{where}: is {said.format(theirs, ours)}")
+            raise StateError(f"{where}: is {message.format(theirs, ours)}")
 
 
 def _is_text(array: np.ndarray) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a chain: one buffer per type, cell by cell, and views of it by stage and name.
+"""Memory of an actuator: one buffer per type, cell by cell, and views of it by stage and name.
 
 A cell is one contiguous block of each buffer: the memory of one robot, or of all DOFs without ``robot_dofs``. It holds
 the states of the stages one after the other, each as rows over the DOFs of the cell, padded to whole blocks of lanes.
