@@ -167,7 +167,17 @@ class Fleet:
 
 
 def save_fleet(path: PathLike, fleet: Fleet) -> None:
-    """Write a ``fleet.yaml`` that `load_fleet` reads as the same. An existing file is replaced at once, or kept."""
+    """Write a ``fleet.yaml`` that `load_fleet` reads as the same. An existing file is replaced at once, or kept.
+
+    Examples:
+        >>> kp = actuon.fit.FleetParameter("controller.kp", "N·m/rad", "linear")
+        >>> values, covariances = np.array([[40.0], [43.0]]), np.full((2, 1, 1), 0.1)
+        >>> joint = actuon.fit.FleetJoint("hip", "pd", (kp,), values, covariances, np.zeros(2), {}, {})
+        >>> fleet = actuon.fit.Fleet(("a", "b"), ("a.yaml", "b.yaml"), (joint,))
+        >>> actuon.fit.save_fleet("fleet.yaml", fleet)
+        >>> actuon.fit.load_fleet("fleet.yaml").joint("hip").mean
+        array([41.5])
+    """
     path = Path(path)
     document = {
         "version": _VERSION,
