@@ -313,7 +313,9 @@ def test_chains_whose_controller_cannot_be_held():
     pd = actuon.PDControlConfig(1.0, 0.0)
     with pytest.raises(actuon.StructureError, match="control_every: got 2 for an actuator with 2 controllers"):
         actuon.Actuator([0], stages=[pd, pd], control_every=2)
-    with pytest.raises(actuon.StructureError, match="control_every: got 2, but ControllerClosing has a closing law"):
+    with pytest.raises(
+        actuon.StructureError, match="control_every: got 2, but ControllerClosing has a closing function"
+    ):
         actuon.Actuator([0], ControllerClosing(), control_every=2)
 
 

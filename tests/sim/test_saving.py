@@ -171,7 +171,7 @@ def test_the_file_of_another_simulation_is_refused(make, match, saved):
         ),
         (
             [{"config": actuon.ActuatorConfig(PD, LATE.clamping, actuon.DelayConfig(4))}],
-            r"attachment 0: actuators\[0\]: is the state of a chain with Delay of 3 steps; this one has Delay of 4",
+            r"attachment 0: actuators\[0\]: is the state of motors with Delay of 3 steps; this one has Delay of 4",
         ),
         (
             [{"config": actuon.ActuatorConfig(PD, LATE.clamping, LATE.delay, control_every=2)}],
