@@ -395,7 +395,7 @@ def test_parameters_are_randomised_per_environment():
     assert trot(env, 2).isfinite().all()
     for options, error, match in (
         ({"parameter": "controller.ki"}, actuon.ParameterError, "entity 'robot': no parameter 'controller.ki'"),
-        ({"ranges": (-2.0, -1.0)}, actuon.ParameterError, "entity 'robot': ControllerPD.kp: got -"),
+        ({"ranges": (-2.0, -1.0)}, actuon.ParameterError, "entity 'robot': joint .*: controller.kp: got -"),
         ({"distribution": "even"}, actuon.ParameterError, "distribution: got 'even'; distributions: uniform"),
         ({"operation": "times"}, actuon.ParameterError, "operation: got 'times'; operations: scale"),
         ({"env_ids": torch.tensor([4])}, actuon.SimulationError, "env_ids: got .*; must be whole numbers from 0 to 3"),
