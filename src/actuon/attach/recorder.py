@@ -69,7 +69,7 @@ class Recorder:
             actuators.articulation.simulation, {Event.PRE_STEP: self._before, Event.POST_STEP: self._after}
         )
 
-    def go_on_with(self, actuators: Attachment) -> None:
+    def continue_with(self, actuators: Attachment) -> None:
         """Continue with other actuators on the same robots. Signals that some of them lack are NaN there."""
         if actuators.articulation.simulation is not self.actuators.articulation.simulation:
             raise StructureError("the actuators are on robots of another simulation; make another Recorder")
