@@ -407,7 +407,7 @@ class ChainSet:
         for key, values in like.items():
             check_like(where, key, contents.get(key), values)
         for key in sorted(found - like.keys()):
-            raise StateError(f"{where}: '{key}' is a parameter that these actuators leave out; give it a value first")
+            raise StateError(f"{where}: '{key}' is unset in these actuators; set it first")
         changed = {(id(stage), name): (stage, ALL, contents[key]) for key, (stage, name) in places.items()}
         with located(where, StateError):
             for key, (declared, _) in beside.items():

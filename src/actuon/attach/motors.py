@@ -269,7 +269,7 @@ class Motors:
         """
         if self._device.is_capturing:
             raise StructureError(
-                "Motors.step copies arrays outside of graphs, so that replays would not see new ones; capture steps of "
+                "Motors.step copies its arrays, so replays of a graph would not see new values; capture steps of "
                 "motors.actuators instead"
             )
         if out is not None:

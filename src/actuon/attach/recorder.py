@@ -116,7 +116,7 @@ class Recorder:
     @property
     def data(self) -> dict[str, np.ndarray]:
         """Series by name: ``time`` [s] of shape (T,); positions, velocities, their targets, and fields and signals of
-        `Telemetry`, each of shape (T, N, D). Electrical power is included if a chain has voltage and current."""
+        `Telemetry`, each of shape (T, N, D). Electrical power is included if a motor has voltage and current."""
         return {name: np.array(values) for name, values in self._series.items()}
 
     def save(self, path: PathLike) -> None:

@@ -75,7 +75,9 @@ def test_an_implicit_model_takes_the_joints_limits_of_isaac_lab_3():
     assert (model.effort_limit == 20.0).all()
     assert (model.effort_limit_sim == 20.0).all()
     assert (model.velocity_limit == 5.0).all()
-    with pytest.raises(ValueError, match="actuator_effort_limit: an implicit model .* give joint_effort_limit"):
+    with pytest.raises(
+        ValueError, match="actuator_effort_limit: the engine drive has one limit; pass joint_effort_limit"
+    ):
         build(ImplicitActuatorCfg(**COMMON, actuator_effort_limit=20.0))
     with pytest.raises(ValueError, match="effort_limit and joint_effort_limit differ"):
         build(ImplicitActuatorCfg(**COMMON, effort_limit=21.0, joint_effort_limit=20.0))

@@ -80,7 +80,7 @@ class ActuonActuatorCfg(ActuatorCfg):
         if self.transmission_type == TransmissionType.SITE:
             raise StructureError("transmission_type: got SITE, which has no position; must be JOINT or TENDON")
         if isinstance(self.actuator, ActuatorConfig):
-            self._refuse_gains("a chain")
+            self._refuse_gains("a motor model")
             entry = ActuatorEntry("actuator", self.target_names_expr, self.actuator)
             found = {name: entry.actuator_of(name) for name in target_names}
         elif isinstance(self.actuator, Path) or (
@@ -181,7 +181,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
                 self._mjs_slopes.append(slope)
 
     def initialize(self, mj_model: mujoco.MjModel, model: mjwarp.Model, data: mjwarp.Data, device: str) -> None:
-        """Build the chains. Called by the entity, after the model was compiled."""
+        """Build the motors. Called by the entity, after the model was compiled."""
         kinds = mujoco.mjtIntegrator
         if self._implicit and mj_model.opt.integrator not in (kinds.mjINT_IMPLICITFAST, kinds.mjINT_IMPLICIT):
             raise StructureError(
@@ -206,7 +206,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         )
 
     def _battery_pool(self, data: mjwarp.Data) -> BatteryPool:
-        """Return the batteries of the entity's robots, new ones if the entity is initialized again."""
+        """Return the batteries of the entity's robots, new ones if the entity is initialised again."""
         known = _pools.get(self.entity)
         if known is None or known[0] is not data:
             known = _pools[self.entity] = data, BatteryPool()
@@ -214,9 +214,9 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
 
     @property
     def chains(self) -> EnvironmentChains:
-        """Signals, inputs and parameters of the motors in all environments, after the entity is initialized."""
+        """Signals, inputs and parameters of the motors in all environments, after the entity is initialised."""
         if self._chains is None:
-            raise StructureError("the entity is not initialized yet; its environment does that")
+            raise StructureError("the entity is not initialised yet; its environment does that")
         return self._chains
 
     def get_command(self, data: EntityData) -> ActuatorCmd:
