@@ -12,7 +12,7 @@ import warp as wp
 
 import actuon
 from actuon.attach.engine_side import engine_side
-from actuon.attach.mjlab.chains import INPUTS, EnvironmentChains
+from actuon.attach.mjlab.chains import INPUTS, EnvironmentMotors
 from tests.support.torch_networks import LSTM
 
 ENVS, DT = 4, 0.005
@@ -35,7 +35,7 @@ JOINTS = {"hip": LATE, "thigh": WARM, "calf": LATE}
 
 def chains(configs=JOINTS, **options):
     in_engine = options.pop("in_engine", [True] * len(configs))
-    return EnvironmentChains(configs, in_engine, ENVS, wp.get_device("cpu"), DT)
+    return EnvironmentMotors(configs, in_engine, ENVS, wp.get_device("cpu"), DT)
 
 
 def command(step, joints=3):

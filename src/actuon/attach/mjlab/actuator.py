@@ -25,7 +25,7 @@ from ..batteries import BatteryPool
 from ..engine_side import EngineSide, engine_side
 from ..groups.tensors import warp_device
 from ..hand_overs import check_slopes
-from .chains import HELD_FIELDS, INPUTS, SLOPE, EnvironmentChains
+from .chains import HELD_FIELDS, INPUTS, SLOPE, EnvironmentMotors
 from .friction import FrictionHandOver, sharpen
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         self._implicit = [i for i, name in enumerate(target_names) if self.configs[name].effort_mode == IMPLICIT]
         """Targets whose efforts are implicit."""
         self._mjs_slopes: list[mujoco.MjsActuator] = []
-        self._chains: EnvironmentChains | None = None
+        self._chains: EnvironmentMotors | None = None
         self._friction: FrictionHandOver | None = None
 
     def edit_spec(self, spec: mujoco.MjSpec, target_names: list[str]) -> None:
@@ -194,7 +194,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         in_engine = [side.solves_friction for side in self._sides.values()]
         where = wp.get_device(warp_device(device))
         is_joint = self.transmission_type == TransmissionType.JOINT
-        self._chains = EnvironmentChains(
+        self._chains = EnvironmentMotors(
             self.configs,
             in_engine,
             data.nworld,
@@ -213,7 +213,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         return known[1]
 
     @property
-    def chains(self) -> EnvironmentChains:
+    def motors(self) -> EnvironmentMotors:
         """Signals, inputs and parameters of the motors in all environments, after the entity is initialised."""
         if self._chains is None:
             raise StructureError("the entity is not initialised yet; its environment does that")
@@ -242,7 +242,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         own = self.cfg
         given = dict(zip(HELD_FIELDS, (own.armature, own.frictionloss, own.viscous_damping), strict=True))
         dofs = self.entity.indexing.joint_v_adr[self.target_ids].long()
-        for field, values in self.chains.held().items():
+        for field, values in self.motors.held().items():
             columns = torch.nonzero(~values[0].isnan()).flatten()
             if given[field] is None and len(columns):
                 getattr(simulation.model, field)[env_ids[:, None], dofs[columns]] = values[env_ids][:, columns]
@@ -261,13 +261,13 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
             )
         if self._friction is not None:
             self._friction.read_loads()
-        effort = self.chains.run({name: getattr(cmd, name) for name in INPUTS})
+        effort = self.motors.run({name: getattr(cmd, name) for name in INPUTS})
         if self._friction is not None:
             self._friction.hand_over()
         if not self._implicit:
             return effort
         own = slice(None) if len(self._implicit) == len(self.target_names) else self._implicit
-        slope = self.chains.signals[SLOPE][:, own].clamp(_STEEPEST, 0.0)
+        slope = self.motors.signals[SLOPE][:, own].clamp(_STEEPEST, 0.0)
         effort[:, own] -= slope * cmd.vel[:, own]
         return torch.cat([effort, slope], dim=1)
 
@@ -289,16 +289,16 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
             sharpen(simulation, dofs[rubs])
             given = {"dof_frictionloss": self.cfg.frictionloss, "dof_damping": self.cfg.viscous_damping}
             fields = [field for field, value in given.items() if value is None]
-            self._friction = FrictionHandOver(simulation, self.chains, rubs, dofs[rubs], fields)
+            self._friction = FrictionHandOver(simulation, self.motors, rubs, dofs[rubs], fields)
 
     def update(self, dt: float) -> None:
         """Advance the memory after a physics step of ``dt`` [s] with the efforts of the last `compute`."""
         del dt  # always the time step of the model
-        self.chains.advance()
+        self.motors.advance()
 
     def reset(self, env_ids: torch.Tensor | slice | None = None) -> None:
         """Clear the memory of environments. None means all."""
-        self.chains.reset(env_ids)
+        self.motors.reset(env_ids)
         super().reset(env_ids)
 
 

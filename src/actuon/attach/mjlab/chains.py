@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of joints in many environments, on PyTorch tensors of shape (environments, joints)."""
+"""Motors of joints in many environments, on PyTorch tensors of shape (environments, joints)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Parameter:
     """Whether it takes whole numbers."""
 
 
-class EnvironmentChains:
+class EnvironmentMotors:
     """Motors of some joints in all environments, with their memory.
 
     A step has two halves: `run` returns the efforts and can be repeated, and `advance` updates the memory after the
@@ -91,16 +91,16 @@ class EnvironmentChains:
     Examples:
         >>> import torch
         >>> import warp as wp
-        >>> from actuon.attach.mjlab.chains import INPUTS, EnvironmentChains
+        >>> from actuon.attach.mjlab.chains import INPUTS, EnvironmentMotors
         >>> pd = actuon.ActuatorConfig(actuon.PDControlConfig(kp=40.0, kd=1.0))
         >>> joints, cpu = {"hip": pd, "knee": pd}, wp.get_device("cpu")
-        >>> chains = EnvironmentChains(joints, [True, True], num_envs=4, device=cpu, dt=0.005)
-        >>> chains.set_parameter("controller.kp", torch.tensor([20.0, 30.0]))
+        >>> motors = EnvironmentMotors(joints, [True, True], num_envs=4, device=cpu, dt=0.005)
+        >>> motors.set_parameter("controller.kp", torch.tensor([20.0, 30.0]))
         >>> command = {name: torch.zeros(4, 2) for name in INPUTS}
         >>> command["position_target"] += 0.1
-        >>> chains.run(command)[0]
+        >>> motors.run(command)[0]
         tensor([2., 3.])
-        >>> chains.advance()
+        >>> motors.advance()
     """
 
     def __init__(

@@ -46,7 +46,7 @@ def randomize(
     Args:
         env: The environment.
         env_ids: Which environments. None means all.
-        parameter: Stage and parameter, such as ``"controller.kp"``. See `EnvironmentChains.parameter`. Joints without
+        parameter: Stage and parameter, such as ``"controller.kp"``. See `EnvironmentMotors.parameter`. Joints without
             it keep their values.
         ranges: Lowest and highest number; mean and standard deviation with ``"gaussian"``. Whole numbers, such as
             ``"delay.delay_steps"``, are equally likely, both ends included; a scaled one is rounded.
@@ -63,9 +63,9 @@ def randomize(
     ids = ids_to_write("env_ids", env_ids, env.num_envs)
     entity = env.scene[asset_cfg.name]
     ours = [actuator for actuator in entity.actuators if isinstance(actuator, ActuonActuator)]
-    having = [actuator for actuator in ours if parameter in actuator.chains.parameter_names]
+    having = [actuator for actuator in ours if parameter in actuator.motors.parameter_names]
     if not having:
-        known = dict.fromkeys(name for actuator in ours for name in actuator.chains.parameter_names)
+        known = dict.fromkeys(name for actuator in ours for name in actuator.motors.parameter_names)
         raise ParameterError(
             f"entity '{asset_cfg.name}': no parameter '{parameter}'; {listed(parameter, known, 'parameters')}"
         )
@@ -75,12 +75,12 @@ def randomize(
         joints = actuator.target_names
         if actuator.transmission_type == TransmissionType.JOINT:
             joints = [*itertools.compress(joints, chosen[actuator.target_ids].tolist())]
-        is_whole = actuator.chains.is_whole(parameter)
+        is_whole = actuator.motors.is_whole(parameter)
         if is_whole and drawing is dr.gaussian:
             raise ParameterError(f"{parameter}: takes whole numbers, which 'gaussian' does not draw")
         draws = _OfMjlab(drawing, doing, ranges, env.device)
         with located(f"entity '{asset_cfg.name}'"):
-            actuator.chains.randomize(parameter, draws, ids, joints, doing.uses_defaults)
+            actuator.motors.randomize(parameter, draws, ids, joints, doing.uses_defaults)
 
 
 class _OfMjlab(Distribution):
@@ -152,7 +152,7 @@ def randomize_motors(
         if joints is not None and chosen is not None:
             own = {regex: joints[regex] for regex, found in chosen.items() if found & set(actuator.target_names)}
         if own is None or own:
-            actuator.chains.draw_motors(from_fit, own, ids, int(torch.randint(2**31, ())))
+            actuator.motors.draw_motors(from_fit, own, ids, int(torch.randint(2**31, ())))
             actuator.write_held(env.sim, rows)
 
 
