@@ -206,7 +206,7 @@ class Session:
     def _values_changed(self) -> None:
         self.values_version += 1
         if self._recorder is not None and self._recorder.actuators is not self.real.actuators:
-            self._recorder.go_on_with(self.real.actuators)
+            self._recorder.continue_with(self.real.actuators)
 
     def set_drive(self, drive: Drive) -> None:
         """Replace the motion of the targets."""
