@@ -52,7 +52,7 @@ class RobotPlant(Plant):
 
     Examples:
         >>> time = np.arange(0.0, 0.5, 0.01)
-        >>> joint = actuon.fit.JointLog("joint1", 0.1 * np.sin(3.0 * time), 0.1 * np.sin(3.0 * time))
+        >>> joint = actuon.fit.JointLog("joint1", 0.1 * np.sin(time - 0.1), 0.1 * np.sin(time))
         >>> log = actuon.fit.Log("run", time, (joint,))
         >>> plant = actuon.fit.RobotPlant(actuon.assets.arm_mjcf, [log])
         >>> plant.joints, plant.dt
