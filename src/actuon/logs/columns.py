@@ -217,7 +217,8 @@ class ColumnMapping:
             LogError: A key or value is not allowed; the message names it.
 
         Examples:
-            >>> columns = {"t": "time", "q{joint}": {"quantity": "position", "unit": "deg"}, "goal{joint}": "command"}
+            >>> position = {"quantity": "position", "unit": "deg"}
+            >>> columns = {"t": "time", "q{joint}": position, "goal{joint}": "command"}
             >>> mapping = actuon.logs.ColumnMapping.of({"columns": columns, "joints": {"2": "elbow"}})
             >>> mapping.columns["q{joint}"].unit
             'deg'

@@ -54,8 +54,9 @@ def read_log(path: PathLike, mapping: MappingLike = None) -> Log:
 
     Examples:
         >>> time = np.arange(0.0, 2.0, 0.01)
-        >>> table = np.column_stack([1e3 * time, np.degrees(np.sin(3.0 * time)), np.degrees(np.sin(3.0 * time - 0.1))])
-        >>> np.savetxt("run.csv", table, delimiter=",", header="t_ms,goal [deg],angle [deg]", comments="")
+        >>> goal, angle = np.degrees([np.sin(3.0 * time), np.sin(3.0 * time - 0.1)])
+        >>> table, names = np.column_stack([1e3 * time, goal, angle]), "t_ms,goal [deg],angle [deg]"
+        >>> np.savetxt("run.csv", table, delimiter=",", header=names, comments="")
         >>> log = actuon.fit.read_log("run.csv", {"settings": {"mass": 0.49}})
         >>> print(log.joint("joint").command.max().round(3), log.settings)
         1.0 {'mass': 0.49}
