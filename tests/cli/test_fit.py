@@ -244,7 +244,7 @@ DAMAGES = {
     "late positions": (
         lambda q, c: (np.concatenate([np.full(92, q[0]), q[:-92]]), c),
         "positions come 0.49 s after their commands",
-        "positions come 0.",
+        "samples: the joint is slow",
     ),
     "another motion": (
         lambda q, c: (q, swinging_command(np.arange(1200) * 0.005, seed=3)),
