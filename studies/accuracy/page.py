@@ -225,9 +225,9 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
     yield from _picture("synthetic")
     yield from _folded("parameters", _parameters(part))
     yield (
-        "Confidence intervals are local. They include neither the bias from a coarse time step nor parameters that "
-        "compensate each other, such as damping of controller and joint if the motor is never switched off. The "
-        "method was developed on other draws than these.\n"
+        "Confidence intervals are local: they hold around the parameters that were found. They include the bias from a "
+        "coarse time step, and parameters that compensate each other, such as damping of controller and joint if the "
+        "motor is never switched off. The method was developed on other draws than these.\n"
     )
     yield _where(part)
 
