@@ -586,7 +586,7 @@ def fit() -> Any:
     middle.plot(time[::2], 1e3 * residual[::2], color=LIMIT, linewidth=0.9)
     middle.set(xlabel="time [s]", ylabel="model − log\n[mrad]", xlim=(0, 4))
     below.set_axis_off()
-    rows = [("parameter", "found", "95 % interval", "true", "unit")]
+    rows: list[tuple[str, ...]] = [("parameter", "found", "95 % interval", "true", "unit")]
     for one in result.joints[0].parameters:
         unit = place_of(result.joints[0].model.actuator, one.path).declared.unit
         numbers = f"{one.value:.4g}", f"{one.low:.4g} to {one.high:.4g}", f"{truth[one.path]:.4g}"

@@ -274,7 +274,7 @@ def _servo_log(name: str, **extra: Any) -> Log:
 def _with_duty(log: Log) -> Log:
     (joint,) = log.joints
     duty = np.clip(4.0 * (joint.command - joint.position), -0.5, 0.5)
-    return dataclasses.replace(log, joints=(dataclasses.replace(joint, extra={"load": duty}),))
+    return dataclasses.replace(log, joints=(dataclasses.replace(joint, extra={"duty": duty}),))
 
 
 def _pushed(log: Log) -> Log:

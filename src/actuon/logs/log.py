@@ -97,7 +97,7 @@ class JointLog:
         enabled: Whether the motor was switched on, as booleans. None: always.
         supply: Supply voltage of the motor [V].
         extra: Other quantities by name: ``effort`` [N·m], ``velocity_command`` [rad/s], ``current`` [A],
-            ``voltage`` [V], ``temperature`` [°C] and ``load`` (duty); the last four as logged if their unit is unknown.
+            ``voltage`` [V], ``temperature`` [°C] and ``duty``; the last four as logged if their unit is unknown.
         units: Unit of each quantity in the file, by name.
     """
 
