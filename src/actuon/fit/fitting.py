@@ -148,7 +148,9 @@ def _step_cautions(dt: float, refined: Refined, error: float) -> Iterator[str]:
     changes = []
     for model, own in zip(refined.models, refined.estimates, strict=True):
         half = own.half_error
-        if half is not None and max(half, error) > _STEP_MATTERS * min(half, error) + 1e-3:
+        if half is None:
+            continue
+        if max(half, error) > _STEP_MATTERS * min(half, error) + 1e-3:
             changes.append(f"the error is {1e3 * half:.1f} mrad instead of {1e3 * error:.1f}")
         at_half = from_unit(model.parameters, to_unit(model.parameters, own.values) + own.step_change)
         for i, p in enumerate(model.parameters):
