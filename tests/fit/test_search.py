@@ -401,18 +401,18 @@ def test_a_step_that_is_too_long_for_the_joint_is_said():
     assert any("half the time step" in warning for warning in result.warnings), result.warnings
 
 
-def test_two_units_share_one_parameter_and_have_one_each(tmp_path):
+def test_two_robots_share_one_parameter_and_have_one_each(tmp_path):
     """Two robots with the same gain, and with dry friction of their own, read from a folder for each."""
     dry = {"alpha": 0.03, "beta": 0.08}
-    for number, (unit, value) in enumerate(dry.items()):
+    for number, (robot, value) in enumerate(dry.items()):
         for run in range(2):
             log = made_log({**truth(0), "friction.dynamic": value}, 2 * number + run, noise=5e-4)
-            (tmp_path / unit).mkdir(exist_ok=True)
-            save_log(tmp_path / unit / f"run_{run}.csv", log)
+            (tmp_path / robot).mkdir(exist_ok=True)
+            save_log(tmp_path / robot / f"run_{run}.csv", log)
     logs = read_logs(tmp_path)
-    assert [log.unit for log in logs] == ["alpha", "alpha", "beta", "beta"]
+    assert [log.robot for log in logs] == ["alpha", "alpha", "beta", "beta"]
     shared = Parameter("controller.kp", 0.3, 10.0, scale="log")
-    own = Parameter("friction.dynamic", 1e-3, 0.5, scale="log", per="unit")
+    own = Parameter("friction.dynamic", 1e-3, 0.5, scale="log", per="robot")
     values = truth(0)
     model = MODEL
     for path in model.paths:
@@ -420,10 +420,11 @@ def test_two_units_share_one_parameter_and_have_one_each(tmp_path):
     model = model.freed(shared).freed(own)
     plant = KnownLoadPlant(logs, {"mass": 0.5, "length": 0.1}, dt=DT)
     result = fit_models(plant, [model], dataclasses.replace(QUICK, generations=20, population=16))
-    for unit, value in dry.items():
-        assert result.per_unit[unit]["joint"] == {"friction.dynamic": pytest.approx(value, rel=0.1)}
+    for robot, value in dry.items():
+        assert result.per_robot[robot]["joint"] == {"friction.dynamic": pytest.approx(value, rel=0.1)}
     assert result.joints[0].parameters[0].value == pytest.approx(values["controller.kp"], rel=0.05)
     assert result.per_log == {}
+    assert result.as_dict()["robots"] == result.as_dict()["units"] == result.per_robot
 
 
 def test_logs_that_share_a_path_are_told_apart_and_windows_are_not():

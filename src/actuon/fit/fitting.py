@@ -139,7 +139,7 @@ def fit_models(
         verdicts=judge(plant.runs, plant.joints, errors),
         cautions=tuple(_step_cautions(plant.dt, refined, float(errors.mean()))),
         per_log=varying(plant, refined.models, refined.values, "log"),
-        per_unit=varying(plant, refined.models, refined.values, "unit"),
+        per_robot=varying(plant, refined.models, refined.values, "robot"),
     )
 
 

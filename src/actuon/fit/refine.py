@@ -6,7 +6,7 @@ are autocorrelated, so their number is divided by the integrated autocorrelation
 final estimate minimises the absolute error, and the intervals are those of least absolute errors. If the load is known,
 intervals include the bias by the time step, estimated as twice the change of a value at half the step.
 
-A parameter with one value for each log, or for each unit of a fleet, is several unknowns (`Unknowns`). Encoder offsets
+A parameter with one value for each log, or for each robot of a fleet, is several unknowns (`Unknowns`). Encoder offsets
 of the logs are therefore estimated together with the other parameters. For logs that a model was not fitted to, the
 offset in one half of the windows is estimated from the other half, so no window is judged by its own offset.
 
@@ -30,7 +30,7 @@ from .plants.plant import Plant, Trials
 from .workers import LocalWorkers, Progress, ProgressFactory, Workers
 
 Varying = Mapping[str, Mapping[str, Mapping[str, float]]]
-"""Values of parameters that differ between runs, by name of the log or unit, joint and path."""
+"""Values of parameters that differ between runs, by name of the log or robot, joint and path."""
 
 STEP = 2e-3
 """Step of the finite differences, as a share of a range. Joints that stick make the error uneven on a finer scale."""
@@ -50,7 +50,7 @@ _BIAS = 4.0 / 3.0
 width of a uniform distribution."""
 _TOGETHER = 5
 """Factor on the number of least-squares steps if all joints are estimated together."""
-_ZERO_STEPS = 12
+_OFFSET_STEPS = 12
 """Maximum number of least-squares steps for parameters with one value for each log."""
 _TAKES_PART = 0.3
 """Smallest component of a unit direction that counts as part of it."""
@@ -72,7 +72,7 @@ class _Column:
     index: int
     """Index among the parameters of the joint's model."""
     part: int
-    """Index of the log or unit; -1 for all."""
+    """Index of the log or robot; -1 for all."""
     runs: np.ndarray
     """Runs to which it applies, bool of shape (R,)."""
     parameter: Parameter
@@ -246,7 +246,7 @@ class Estimate:
     """Values of one joint with their confidence intervals."""
 
     values: np.ndarray
-    """Values of the free parameters, shape (P,). Mean on the parameter's scale if it has one value per log or unit."""
+    """Values of the free parameters, shape (P,). Mean on the parameter's scale if it has one value per log or robot."""
     low: np.ndarray
     """Lower ends of the confidence intervals, shape (P,)."""
     high: np.ndarray
@@ -363,7 +363,7 @@ def judge_runs(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarra
     for judged, others in halves:
         part = plant.subset(others)
         problem = Problem(part, Unknowns(part, models, values, lambda joint, p: p.per == "log"))
-        found = problem.unknowns.values(problem.descend(_ZERO_STEPS))
+        found = problem.unknowns.values(problem.descend(_OFFSET_STEPS))
         run_of_log = [int(np.flatnonzero(of_run[others] == log)[0]) for log in of_run]
         known = [own[run_of_log] for own in found]
         trials = plant.trials(models, [own[None] for own in known]).subset(judged)
@@ -373,9 +373,9 @@ def judge_runs(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarra
 
 
 def varying(
-    plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray], per: Literal["log", "unit"]
+    plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray], per: Literal["log", "robot"]
 ) -> Varying:
-    """Return the values of parameters with one value for each log or unit, by its name, joint and path."""
+    """Return the values of parameters with one value for each log or robot, by its name, joint and path."""
     if not any(p.per == per for model in models for p in model.parameters):
         return {}
     parts = plant.parts(per)

@@ -74,7 +74,7 @@ def read_logs(paths: PathLike | Iterable[PathLike], mapping: MappingLike = None)
 
     Args:
         paths: Files, folders of files, and patterns such as ``"runs/*.csv.gz"``. With a folder that holds a folder for
-            each robot of a fleet, `Log.unit` is the name of the latter.
+            each robot of a fleet, `Log.robot` is the name of the latter.
         mapping: Meanings of columns, as in `read_log`.
 
     Raises:
@@ -90,9 +90,9 @@ def read_logs(paths: PathLike | Iterable[PathLike], mapping: MappingLike = None)
         (('knee',), 200)
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    unit_of = {folder: unit for path in given for unit, folder in robot_folders(path).items()}
+    robot_of = {folder: robot for path in given for robot, folder in robot_folders(path).items()}
     logs = [
-        dataclasses.replace(log, unit=unit_of.get(path.parent, log.unit))
+        dataclasses.replace(log, robot=robot_of.get(path.parent, log.robot))
         for path in log_files(given)
         for log in _read_all(path, mapping)
     ]
