@@ -14,7 +14,7 @@ from actuon.fit import KnownLoadPlant, Model, Parameter, Plant, SearchOptions, f
 from actuon.fit.fitting import fit_models
 from actuon.fit.refine import correlation_time, refine, undetermined
 from actuon.fit.search import search
-from actuon.fit.select import groups_of
+from actuon.fit.select import folds_of
 from actuon.fit.terms import JointFacts, add_term, build_model
 from actuon.logs import save_log
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
@@ -343,7 +343,7 @@ def test_residuals_that_hang_together_count_for_less():
 def test_a_selection_takes_the_simplest_model_that_does_well_where_it_was_not_fitted():
     values = truth(1) | {"friction.viscous": 1e-6, "delay.delay": 0.004, "friction.dynamic": 0.08}
     logs = [made_log(values, i, kp=kp) for i, kp in enumerate((0.5, 0.5, 1.0, 1.0))]
-    assert [group.name for group in groups_of(logs)] == ["kp 0.5", "kp 1"]
+    assert [fold.name for fold in folds_of(logs)] == ["kp 0.5", "kp 1"]
     options = SearchOptions(starts=1, population=32, generations=60, patience=20)
     models = [dataclasses.replace(MODEL, scaled_by={"controller.kp": "kp"}, settings={"kp": 1.0})]
     without = [p for p in models[0].parameters if not p.path.startswith("friction")]
@@ -358,6 +358,9 @@ def test_a_selection_takes_the_simplest_model_that_does_well_where_it_was_not_fi
     assert result.joints[0].model.name == "coulomb"
     assert result.compared[0].held_out > 3.0 * result.compared[1].held_out
     assert result.held_out == pytest.approx(result.compared[1].held_out)
+    written = result.compared[1].as_dict()
+    assert list(written["held_out_folds_mrad"]) == ["kp 0.5", "kp 1"]
+    assert written["held_out_groups_mrad"] == written["held_out_folds_mrad"]
     assert all(run.held_out is not None for run in result.runs)
 
 
@@ -376,14 +379,14 @@ def test_each_window_of_a_log_has_its_own_error_where_it_was_held_out():
 
 def test_runs_are_held_out_by_a_setting_that_varies_or_by_file():
     logs = [made_log(truth(0), i) for i in range(3)]
-    assert [group.runs for group in groups_of(logs)] == [(0,), (1,), (2,)]
+    assert [fold.runs for fold in folds_of(logs)] == [(0,), (1,), (2,)]
     folders = ("a", "b", "b/c")
     same = [dataclasses.replace(log, path=f"{at}/run.csv") for at, log in zip(folders, logs, strict=True)]
-    assert [group.name for group in groups_of(same)] == ["a/run.csv", "b/run.csv", "c/run.csv"]
+    assert [fold.name for fold in folds_of(same)] == ["a/run.csv", "b/run.csv", "c/run.csv"]
     windows = logs[0].split_windows(0.5)
-    assert [len(group.runs) for group in groups_of(windows)] == [2, 2, 1]
+    assert [len(fold.runs) for fold in folds_of(windows)] == [2, 2, 1]
     with pytest.raises(actuon.ActuonError, match="needs runs to hold out; got 1"):
-        groups_of(logs[:1])
+        folds_of(logs[:1])
 
 
 def test_a_step_that_is_too_long_for_the_joint_is_said():

@@ -107,9 +107,9 @@ class Trials:
         return dataclasses.replace(self, values=values, runs=tuple(self.runs[i] for i in runs))
 
     def by_shared_numbers(self) -> list[tuple[list[int], Trials]]:
-        """Return groups of runs with equal shared parameters, each with its trials.
+        """Return sets of runs with equal shared parameters, each with its trials.
 
-        Some parameters, such as the input scale of a network, have one value for all DOFs of a simulation. In a group,
+        Some parameters, such as the input scale of a network, have one value for all DOFs of a simulation. In a set,
         they are fixed in the model.
         """
         shared = [_shared_paths(model) for model in self.models]
@@ -238,7 +238,7 @@ class Plant(ABC):
         return np.stack([np.abs(run).mean(axis=1) for run in self._residuals(trials)], axis=1)
 
     def _by_shared_numbers(self, trials: Trials) -> Iterator[tuple[list[int], Plant, Trials]]:
-        """Yield groups of runs, with the plant and the trials of each. See `Trials.by_shared_numbers`."""
+        """Yield sets of runs, with the plant and the trials of each. See `Trials.by_shared_numbers`."""
         for runs, group in trials.by_shared_numbers():
             yield runs, self if len(runs) == len(self.runs) else self.replace(runs=runs), group
 
