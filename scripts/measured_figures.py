@@ -372,7 +372,7 @@ def by_motion() -> Any:
     )
     for row, (name, robot) in zip(axes, {"so101": "SO-101", "ak80_6": "AK80-6"}.items(), strict=True):
         for axis, kind, what in zip(
-            row, ("held_out_groups_mrad", "held_out_joints_mrad"), ("held-out run", "joint"), strict=True
+            row, ("held_out_folds_mrad", "held_out_joints_mrad"), ("held-out run", "joint"), strict=True
         ):
             rows = studies[name]["rows"]
             columns = [key.removesuffix(".csv.gz").replace("trajectory_", "run ") for key in rows[0][kind]]

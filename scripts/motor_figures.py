@@ -14,7 +14,8 @@ import numpy as np
 
 import actuon
 from actuon.charts import to_matplotlib
-from actuon.fit import JointLog, KnownLoadPlant, Log, SearchOptions, fit_logs
+from actuon.fit import JointLog, KnownLoadPlant, Log, fit_logs
+from actuon.fit.model import place_of
 from actuon.lab import LogUniform, Uniform
 from actuon.plot.inputs import read_inputs
 from actuon.plot.kinds import PlotConditions
@@ -548,33 +549,33 @@ def fit() -> Any:
         "delay.delay": 0.008,
         "encoder.bias": 0.0,
     }
-    inertia = mass * length**2 + truth["transmission.reflected_inertia"]
-    friction = actuon.FrictionEffectConfig(truth["friction.dynamic"], truth["friction.viscous"], inertia=inertia)
-    controller = actuon.PDControlConfig(truth["controller.kp"], truth["controller.kd"])
-    delay = actuon.DelayConfig(round(truth["delay.delay"] / dt))
-    joint = _Joint(_actuator(delay, controller, friction), dt, inertia, lambda q: -mass * _GRAVITY * length * np.sin(q))
+    kp, kd, dry, viscous, armature, delay, _ = truth.values()
     time = _times(4.0, dt)
-    command, position = np.sin(2.0 * time) + 0.5 * np.sin(7.0 * time), []
-    is_on = time < 3.2
-    for target, on in zip(command, is_on, strict=True):
-        if not on:
-            joint.actuator.controller.kp.zero_()
-            joint.actuator.controller.kd.zero_()
-        position.append(joint.position)
-        joint.step(target)
-    measured = np.array(position) + 1e-3 * np.random.default_rng(0).standard_normal(len(time))
+    command, is_on = np.sin(2.0 * time) + 0.5 * np.sin(7.0 * time), time < 3.2
+    fine, inertia, q, qd, path = dt / 8, mass * length**2 + armature, 0.0, 0.0, []
+    for i, on in enumerate(is_on):
+        path.append(q)
+        for _ in range(8):  # reality has no time step
+            effort = on * (kp * (command[max(i - round(delay / dt), 0)] - q) - kd * qd)
+            effort += inertia * qd / fine - viscous * qd - mass * _GRAVITY * length * np.sin(q)
+            qd = (effort - np.clip(effort, -dry, dry)) * fine / inertia
+            q += fine * qd
+    noise = 1e-3 * np.random.default_rng(0).standard_normal(len(time))
+    measured = np.array(path) + noise
     log = Log(
         "run",
         time,
         (JointLog("joint", measured, command, enabled=is_on),),
         {"mass": mass, "length": length},
     )
-    result = fit_logs([log], "pd_coulomb", options=SearchOptions(starts=1, population=40, generations=80))
-    plant = KnownLoadPlant([log])
+    plant = KnownLoadPlant([log], dt=0.001)
+    result = fit_logs(model="pd_coulomb", plant=plant)
     residual = plant.residuals(result.trials(plant))[0][0, :, 0]
+    error, of_noise = (1e3 * np.abs(own).mean() for own in (residual, noise))
     figure, axes = plot("", 460, 3, 1, height_ratios=(3, 1.4, 2))
     above, middle, below = axes
-    figure.suptitle(f"A fit ends {1e3 * np.abs(residual).mean():.1f} mrad from its log: the noise", x=0.012, ha="left")
+    title = f"The fitted model is {error:.1f} mrad from its log, which has {of_noise:.1f} mrad of noise"
+    figure.suptitle(title, x=0.012, ha="left")
     above.plot(time[is_on][::2], command[is_on][::2], color=TARGET, linewidth=1.2, label="command")
     above.axvspan(3.2, 4.0, color=GREY, alpha=0.12, linewidth=0)
     above.text(3.6, -1.45, "switched off", color=MUTED, ha="center")
@@ -585,12 +586,13 @@ def fit() -> Any:
     middle.plot(time[::2], 1e3 * residual[::2], color=LIMIT, linewidth=0.9)
     middle.set(xlabel="time [s]", ylabel="model − log\n[mrad]", xlim=(0, 4))
     below.set_axis_off()
-    rows = [("parameter", "found", "95 % interval", "true")]
+    rows: list[tuple[str, ...]] = [("parameter", "found", "95 % interval", "true", "unit")]
     for one in result.joints[0].parameters:
+        unit = place_of(result.joints[0].model.actuator, one.path).declared.unit
         numbers = f"{one.value:.4g}", f"{one.low:.4g} to {one.high:.4g}", f"{truth[one.path]:.4g}"
-        rows.append((one.path, *numbers))
+        rows.append((one.path, *(text.replace("-", "−") for text in numbers), unit))
     for i, row in enumerate(rows):
-        for x, text in zip((0.0, 0.42, 0.58, 0.86), row, strict=True):
+        for x, text in zip((0.0, 0.36, 0.52, 0.8, 0.88), row, strict=True):
             weight = "bold" if i == 0 else "normal"
             below.text(
                 x, 1.0 - i / len(rows), text, transform=below.transAxes, va="top", fontsize=8.5, fontweight=weight

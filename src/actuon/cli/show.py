@@ -668,7 +668,7 @@ def print_models(console: Console, compared: Sequence[Compared]) -> None:
     """Print the errors of models that were compared."""
     if not compared:
         return
-    folds = list(compared[0].by_group)
+    folds = list(compared[0].by_fold)
     columns = [
         Column("model", Role.HEADING),
         Column("free", drop=2),
@@ -679,7 +679,7 @@ def print_models(console: Console, compared: Sequence[Compared]) -> None:
     ]
     rows = []
     for one in compared:
-        by_fold = (f"{MILLI * one.by_group[name]:.1f}" for name in folds)
+        by_fold = (f"{MILLI * one.by_fold[name]:.1f}" for name in folds)
         cells = (str(one.parameters), f"{MILLI * one.train:.1f}", f"{MILLI * one.held_out:.1f}", *by_fold)
         rows.append((one.name, *cells, "chosen" if one.chosen else ""))
     show_table(console, columns, rows, "mean absolute error")

@@ -269,10 +269,10 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
 
 
 def _model_table(result: FitResult) -> Iterator[str]:
-    groups = list(result.compared[0].by_group)
-    yield f"| model | free | train | held out | {' | '.join(groups)} | |"
-    yield f"|---|--:|--:|--:|{'--:|' * len(groups)}---|"
+    folds = list(result.compared[0].by_fold)
+    yield f"| model | free | train | held out | {' | '.join(folds)} | |"
+    yield f"|---|--:|--:|--:|{'--:|' * len(folds)}---|"
     for one in result.compared:
-        cells = " | ".join(f"{MILLI * one.by_group[name]:.1f}" for name in groups)
+        cells = " | ".join(f"{MILLI * one.by_fold[name]:.1f}" for name in folds)
         errors = f"{MILLI * one.train:.1f} | {MILLI * one.held_out:.1f} | {cells}"
         yield f"| {one.name} | {one.parameters} | {errors} | {'chosen' if one.chosen else ''} |"
