@@ -30,7 +30,7 @@ def check_readable(path: Path, formats: Sequence[str]) -> None:
     except OSError as error:
         raise RobotFileError(f"'{path}' cannot be read: {error.strerror or error}") from error
     if empty:
-        raise RobotFileError(f"'{path}' is empty")
+        raise RobotFileError(f"'{path}' is empty; write a robot or motors into it")
 
 
 def check_name(path: Path) -> None:
