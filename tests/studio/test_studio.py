@@ -19,7 +19,7 @@ from actuon.studio.background import Background
 from actuon.studio.drive import CHIRP, HOLD, SINE, STEP, Command, Drive
 from actuon.studio.folder import Folder
 from actuon.studio.history import Pace
-from actuon.studio.numbers import alike, numbers_of, written
+from actuon.studio.numbers import alike, exact, numbers_of, written
 from actuon.studio.plots import joint_charts
 from actuon.studio.replay import LogReplay, LogWork, command_of, fittable
 from actuon.studio.saving import as_png, save_report, save_usd, save_yaml
@@ -347,6 +347,11 @@ def test_sliders_stay_within_what_is_declared():
 )
 def test_numbers_as_people_write_them(value, text):
     assert written(value) == text.replace("_", "\u202f")
+
+
+@pytest.mark.parametrize("value", [0, 3, 35.55, 1e-9, 5.56e-8, 1234.567, float("inf")])
+def test_values_of_the_file_are_shown_with_all_digits(value):
+    assert float(exact(value)) == value
 
 
 @pytest.mark.parametrize("effort", [0.2, 35.0])
@@ -737,6 +742,16 @@ def test_a_robot_without_meshes_is_drawn_as_rods():
         along = rods[model.body(name).id] @ np.array(end) / np.linalg.norm(end)
         assert along.min() == pytest.approx(-radius)
         assert along.max() == pytest.approx(np.linalg.norm(end) + radius)
+
+
+@pytest.mark.parametrize("group", [0, 3])
+def test_robots_that_are_drawn_get_no_rods(group):
+    text = f'<body name="tool" pos="0 0 0.2"><joint/><geom size="0.1" group="{group}"/></body>'
+    text = f'<body pos="0 0 1"><joint/><geom size="0.1" group="{group}"/>{text}</body>'
+    with actuon.MujocoSimulation(
+        mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{text}</worldbody></mujoco>")
+    ) as s:
+        assert len(shapes_of(s)) == 2
 
 
 def test_the_scene_knows_how_far_the_trunk_fell(session):
