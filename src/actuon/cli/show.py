@@ -382,7 +382,7 @@ def print_motors(console: Console, motors: Iterable[CatalogueMotor]) -> None:
         cells = ("" if values.get(name) is None else f"{values[name]:.4g}" for name in _MAIN_NAMES)
         rows.append((motor.name, motor.vendor, ", ".join(motor.robots), *cells))
     show_table(console, columns, rows)
-    say(console, "at the joint; an empty cell has no source. More: `actuon motors show NAME`")
+    say(console, "Values at the joint. Empty cells: no source. More: `actuon motors show NAME`")
 
 
 def print_motor(console: Console, motor: CatalogueMotor) -> None:
@@ -480,7 +480,8 @@ def _runs_table(
     columns = [Column("joint", Role.HEADING)]
     columns += [] if all_driven else [Column("driven by", Role.TEXT)]
     for run in runs:
-        name = run.title if run.problem is None else f"{run.title}\nuntil {run.end:.3g} s"
+        title = run.title.replace(" ", "\n")
+        name = title if run.problem is None else f"{title}\nuntil {run.end:.3g} s"
         names = ("error", "peak", "at a limit", *(("at a stop",) if at_stops else ()))
         columns += [Column(f"{name}\n{each}") for each in names]
     rows = []
@@ -846,7 +847,7 @@ def print_network(result: NetworkResult, findings: Sequence[Finding]) -> None:
     trained = result.trained
     rows = [
         ("dry friction", f"{trained.dynamic:.4g}", "N·m"),
-        ("share of the load that rubs", f"{trained.load:.4g}", "1"),
+        ("load-dependent friction", f"{trained.load:.4g}", "1"),
         ("viscous friction", f"{trained.viscous:.4g}", "N·m·s/rad"),
         ("armature", f"{trained.armature:.4g}", "kg·m²"),
         ("encoder offset", f"{trained.bias:.4g}", "rad"),

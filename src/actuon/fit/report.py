@@ -98,7 +98,7 @@ def _file_names(joints: Sequence[str]) -> list[str]:
 
 
 def motion_grid(runs: Sequence[Log], joint: str, residuals: Sequence[np.ndarray], unit: str = "rad") -> Grid:
-    """Return a chart of each run with the log, the model, and their difference.
+    """Return a chart of each run with the log and the model, and one of their difference below it.
 
     Args:
         runs: Runs of the fit.
@@ -107,24 +107,28 @@ def motion_grid(runs: Sequence[Log], joint: str, residuals: Sequence[np.ndarray]
         unit: Unit of positions.
     """
     names = log_names(run.path for run in runs)
-    charts = []
+    pairs = []
     for run, residual in list(zip(runs, residuals, strict=True))[:_MOST_PANELS]:
         settings = ", ".join(f"{name} {run.settings[name]}" for name in _TITLED if name in run.settings)
-        charts.append(motion_chart(run, joint, residual, f"{names[run.path]} {settings}".strip(), unit))
-    return Grid(arranged(charts, min(_COLUMNS, len(charts))))
+        pairs.append(motion_charts(run, joint, residual, f"{names[run.path]} {settings}".strip(), unit))
+    above, below = (arranged(charts, min(_COLUMNS, len(pairs))) for charts in zip(*pairs, strict=True))
+    return Grid([row for rows in zip(above, below, strict=True) for row in rows])
 
 
-def motion_chart(run: Log, joint: str, residual: np.ndarray, title: str, unit: str = "rad") -> Chart:
-    """Return a chart of one run with the log, the model, and their difference. See `motion_grid`."""
+def motion_charts(run: Log, joint: str, residual: np.ndarray, title: str, unit: str = "rad") -> tuple[Chart, Chart]:
+    """Return a chart of one run with the log and the model, and one of their difference. See `motion_grid`."""
     own = run.joint(joint)
     series = [] if own.command is None else [line("command", run.time, own.command, TARGET, 1.0)]
     series += [
         line("log", run.time, own.position, REAL),
         line("model", run.time, own.position + residual, IDEAL, 1.0),
-        line(_LEFT, run.time, residual, RED, 0.8),
     ]
     title = f"{title}: {MILLI * np.abs(residual).mean():.1f} m{unit}"
-    return Chart("time [s]", f"position [{unit}]", series, title)
+    left = line("", run.time, MILLI * residual, RED, 0.8)
+    return (
+        Chart("", f"position [{unit}]", series, title),
+        Chart("time [s]", f"{_LEFT} [m{unit}]", [left], height=100),
+    )
 
 
 def residual_grid(runs: Sequence[Log], joint: str, residuals: Sequence[np.ndarray], unit: str = "rad") -> Grid:
