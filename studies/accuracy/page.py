@@ -134,8 +134,8 @@ def _overview(found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from _picture("overview")
     yield (
-        "Other tools were measured on other runs, on the XL330 also at another gain, so hatched bars are not comparable "
-        "one to one.\n"
+        "Other tools were measured on other runs, on the XL330 also at another gain, so hatched bars are not "
+        "comparable one to one.\n"
     )
 
 

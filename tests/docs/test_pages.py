@@ -9,6 +9,7 @@ import inspect
 import logging
 import operator
 import re
+import textwrap
 import tomllib
 import typing
 from pathlib import Path
@@ -245,10 +246,12 @@ def test_measured_tables_and_figures_are_those_that_were_kept():
 
 
 def test_code_fits_the_page():
+    fenced = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
     for page in PAGES:
-        for block in re.findall(r"^```\w+\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
-            for line in block.splitlines():
-                assert len(line) <= 92, f"{page.relative_to(ROOT)}: {line}"
+        text = page.read_text()
+        indented = re.findall(r"(?<=\n\n)(?: {4}.*\n+)+", fenced.sub("", text))
+        for line in "".join([*fenced.findall(text), *map(textwrap.dedent, indented)]).splitlines():
+            assert len(line) <= 92, f"{page.relative_to(ROOT)}: {line}"
 
 
 def test_tables_fit_the_page():
