@@ -105,8 +105,29 @@ def test_every_page_is_in_the_navigation_of_the_site_and_in_the_index_of_its_fol
         )
 
 
+def title(page):
+    text = INCLUDED.sub(lambda found: (ROOT / found[1]).read_text(), page.read_text())
+    return re.search(r"^# (.+)$", text, re.MULTILINE)[1]
+
+
+def test_the_index_of_a_folder_names_pages_by_their_titles():
+    for index in DOCS.glob("*/index.md"):
+        for name, page in re.findall(r"^\| \[([^\]]+)\]\(([\w/]+\.md)\) \|", index.read_text(), re.MULTILINE):
+            assert name == title(index.parent / page), f"{index.relative_to(ROOT)}: {page}"
+
+
+def test_pages_end_with_two_or_three_next_links():
+    for page in DOCS.glob("*/*.md"):
+        if page.name not in ("index.md", "changelog.md"):
+            last = page.read_text().splitlines()[-1]
+            assert last.startswith("Next: "), page
+            assert len(re.findall(r"\]\(", last)) in (2, 3), f"{page}: {last}"
+
+
 def test_the_map_for_language_models_links_every_page():
-    links = re.findall(r"^- \[[^\]]+\]\(([^)]+)\)", llms_text(), re.MULTILINE)
+    links = dict(re.findall(r"^- \[[^\]]+\]\(([^)]+)\)(?:: (.*))?$", llms_text(), re.MULTILINE))
+    for link, question in links.items():
+        assert question.endswith("?") or link.startswith("reference/api/"), f"{link}: {question}"
     assert sorted(links) == sorted(str(page.relative_to(DOCS).with_suffix(".html")) for page in DOCS.rglob("*.md"))
 
 
@@ -231,7 +252,7 @@ def test_version_is_in_the_changelog_and_the_citation():
 
 def test_readme_names_the_commands():
     readme = (ROOT / "README.md").read_text()
-    for command in ("make demo", "make test", "make docs"):
+    for command in ("make test", "make docs"):
         assert command in readme
 
 
