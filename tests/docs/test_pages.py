@@ -287,5 +287,17 @@ def test_the_measured_tables_say_on_which_machine():
     assert re.search(r"\d+ cores", page)
 
 
-def test_lines_of_the_changelog_are_short():
-    assert all(len(line) <= 120 for line in (ROOT / "CHANGELOG.md").read_text().splitlines())
+def test_entries_of_the_changelog_are_short_lines():
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    assert all(len(line) <= 120 for line in lines)
+    assert not [line for line in lines if line.startswith(" ")], "an entry is one line"
+
+
+def test_links_of_the_changelog_lead_to_pages_from_the_file_and_from_the_site():
+    definition = re.compile(r"^\[(\w+)\]: (\S+)$", re.MULTILINE)
+    text = (ROOT / "CHANGELOG.md").read_text()
+    page = DOCS / "project/changelog.md"
+    pages = {name: (ROOT / target).resolve() for name, target in definition.findall(text)}
+    assert pages == {name: (page.parent / target).resolve() for name, target in definition.findall(page.read_text())}
+    assert all(target.exists() for target in pages.values())
+    assert set(re.findall(r"\]\[(\w+)\]", text)) == set(pages)
