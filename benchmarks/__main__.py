@@ -26,6 +26,7 @@ from . import (
     arrays,
     attaching,
     chains,
+    derivatives,
     environments,
     first_use,
     groups,
@@ -35,7 +36,6 @@ from . import (
     own_loop,
     robots,
     sizes,
-    tangents,
 )
 from .gate import Disagreement, Gate
 from .runner import Table, use_avx2
@@ -54,7 +54,7 @@ PARTS = {
     "sizes": Part(sizes.measure_sizes, sizes.GATE),
     "arrays": Part(arrays.measure_arrays, arrays.GATE),
     "motors": Part(motors.measure_motors, motors.GATE),
-    "tangents": Part(tangents.measure_tangents, tangents.GATE),
+    "derivatives": Part(derivatives.measure_derivatives, derivatives.GATE),
     "networks": Part(networks.measure_networks, networks.GATE),
     "robots": Part(robots.measure_robots, robots.GATE),
     "one_robot": Part(one_robot.measure_one_robot, one_robot.GATE),

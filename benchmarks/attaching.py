@@ -33,7 +33,7 @@ class Attaching:
     def __init__(self, drives: str, num_envs: int):
         self.label, self.drives, self.num_envs = f"{drives} of {num_envs} robots", drives, num_envs
         self.times = np.zeros(3)
-        """What making the simulation, attaching and closing took last [s]."""
+        """Last times of making the simulation, adding motors and closing [s]."""
 
     def _make(self) -> actuon.Articulation:
         return actuon.Articulation("base", actuon.MujocoSimulation(assets.quadruped_mjcf, self.num_envs))

@@ -36,7 +36,7 @@ class Motors(NamedTuple):
     """Motors of a row."""
 
     motors: Any
-    """As the environment takes them."""
+    """Motors of the environment."""
     attach: Callable[[Any, float, float], Any] | None = None
     """Attaches more to an environment, with these gains."""
     actions: float = 0.2
@@ -79,7 +79,7 @@ class Walker:
 
 
 class Given(Walker):
-    """The same environment, where MuJoCo is told what a walker told it.
+    """The environment of a walker, in which MuJoCo replays the walker's inputs.
 
     Args:
         walker: The walker, whose environment it takes over.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same motion with the same efforts given: what motors told MuJoCo in a run, recorded and told it again.
+"""Replay of recorded motor efforts: the motion is equal, and no motor is computed.
 
 ``mujoco.batch`` takes the recorded inputs of several steps at once, and steps each robot through all of them on one
 thread. That is the least that a motion costs on all cores: nothing is computed between two steps of physics.
@@ -26,14 +26,14 @@ from .runner import Repeatable
 
 _KINDS = mujoco.mjtState
 INPUTS = int(_KINDS.mjSTATE_CTRL) | int(_KINDS.mjSTATE_QFRC_APPLIED)
-"""What motors tell MuJoCo at each step, as efforts or as slopes of these, beside friction of joints."""
+"""Inputs of MuJoCo at each step that motors write: efforts or their derivatives, and friction of joints."""
 FRICTION = ("dof_frictionloss", "dof_damping")
 """Fields of the model that hold the dry and the viscous friction of joints."""
 
 
 @dataclass
 class Recording:
-    """What MuJoCo was told in a run of an environment, of N robots, from its first state on."""
+    """Inputs of MuJoCo in a run of an environment of N robots, from its first state on."""
 
     model: Any
     """A copy of the ``MjModel`` of all robots."""

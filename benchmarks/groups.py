@@ -73,7 +73,7 @@ class TorchDelayedPD:
 
 
 class TorchLean(TorchDelayedPD):
-    """The same with one ring for all commands and one count for all environments, which cannot be reset alone."""
+    """Variant with one delay buffer and one count for all environments, which cannot be reset alone."""
 
     label = "PyTorch, lean"
 

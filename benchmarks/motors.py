@@ -49,7 +49,7 @@ class WholeMotor(ActuonInPlace):
 
 
 class StagedMotor(WholeMotor):
-    """The same motor, its stages launched one by one."""
+    """The motor with its stages launched one by one."""
 
     label = "stages one by one"
 

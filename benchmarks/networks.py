@@ -89,7 +89,7 @@ class TorchNetwork:
 
 
 class ActuonNetwork:
-    """The same module as a controller, its state updated in place."""
+    """Actuon's controller from the PyTorch module, its state updated in place."""
 
     label = "Actuon, in place"
 

@@ -160,7 +160,7 @@ class NewtonGiven(Robot):
 
 
 class NewtonCaptured(NewtonGiven):
-    """The same, captured and replayed. Of MuJoCo itself, which no graph holds, that is what Newton does around it."""
+    """Newton's step, captured and replayed. MuJoCo itself is in no graph; then it is Newton's work around it."""
 
     def __init__(self, engine: str, drives: str, efforts: list[np.ndarray]):
         super().__init__(engine, drives, efforts)

@@ -57,7 +57,7 @@ class Loop:
 
 
 class Rollouts(Loop):
-    """The same in ``mujoco.rollout``: many trajectories, on one thread."""
+    """Many trajectories in ``mujoco.rollout``, on one thread."""
 
     def __init__(self, label: str, model: Any, controls: np.ndarray):
         super().__init__(f"{label}, rollout", model, controls)

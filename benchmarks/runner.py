@@ -150,7 +150,7 @@ def best_steps(
 
 @dataclass(frozen=True)
 class Table:
-    """What a part of the benchmark found."""
+    """Results of a part of the benchmark."""
 
     title: str
     header: tuple[str, ...]

@@ -155,7 +155,7 @@ def _fill(folder: Path, changes: list[Word]) -> None:
 
 
 def _contents(folder: Path) -> dict[str, int | bytes]:
-    """What is in a folder, by name."""
+    """Return the content of a folder, by name."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = os.fsencode(path.relative_to(folder)).decode(errors="replace")

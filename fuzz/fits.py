@@ -78,7 +78,7 @@ def drawn_motor(rng: np.random.Generator, is_of_robot: bool) -> dict[str, float]
 
 
 def recorded(motors: Sequence[Mapping[str, float]], noise: float, rng: np.random.Generator) -> Raw:
-    """What motors do that follow waves and steps, by the equation."""
+    """Return the motion of motors that follow waves and steps, by the equation."""
     time = STEP * np.arange(round(SECONDS / STEP))
     enabled = (time < OFF[0]) | (time >= OFF[1])
     positions, commands = [], []
@@ -152,7 +152,7 @@ DAMAGES: dict[str, Callable[[Raw, np.random.Generator], Raw]] = {
     "degrees_of_positions": _degrees_of_positions, "gap": _gap, "swapped": _swapped, "frozen": _frozen, "slow": _slow,
     "spikes": _spikes,
 }  # fmt: skip
-"""What may be wrong with a log."""
+"""Damages of a log."""
 
 
 def written(folder: Path, name: str, raw: Raw, joints: Sequence[str]) -> Log:

@@ -19,7 +19,7 @@ DT = 0.01
 
 @dataclass(frozen=True)
 class Case:
-    """What is drawn."""
+    """Random values of a case."""
 
     structure: Structure
     n: int
@@ -84,7 +84,7 @@ class Rollout:
         return total
 
     def in_double(self) -> Rollout:
-        """The same in float64, to take differences of."""
+        """Return this rollout in float64, for finite differences."""
         other = copy.deepcopy(self)
         for _, values in other.chain.owners:
             values.update({k: v.astype(np.float64) for k, v in values.items() if v.dtype == np.float32})

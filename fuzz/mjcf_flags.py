@@ -81,7 +81,7 @@ def same(*texts: str, **more: str) -> list[Attributes]:
 
 
 WITHOUT_LAG = "the gains of a servo say nothing of its lag"
-LAGS = ("explicit", "tangent", "implicit", "replaced")
+LAGS = ("explicit", "implicit", "engine_drive", "replaced")
 JOINT: dict[str, list[Attributes]] = {
     "actuatorfrclimited": same("true", "false", actuatorfrcrange="-2 1.5"),
     "actuatorfrcrange": same("-2 1.5"),
@@ -200,12 +200,12 @@ ELEMENTS_LEFT_OUT = {
     "plugin": "needs a library",
 }
 """Kinds of actuators that are not tried, and why."""
-WAYS = ("explicit", "tangent", "implicit", "init", "replaced")
-"""An explicit actuator with the servo's gains; a tangent of it; an implicit group; what ``actuon init`` writes; and an
-actuator with an inertia and a friction of its own, which take the place of the joint's."""
-APART = {"explicit": 1e-5, "tangent": 1e-3, "implicit": 1e-6, "init": 1e-4, "replaced": 0.01}
-"""How far motions may be apart [rad]. A tangent that meets a limit is evaluated again where the step ends; friction of
-a stage is made sharper than MuJoCo's own."""
+WAYS = ("explicit", "implicit", "engine_drive", "init", "replaced")
+"""An explicit actuator with the servo's gains; an implicit one; a group with the engine drive; what ``actuon init``
+writes; and an actuator with an inertia and a friction of its own, which take the place of the joint's."""
+APART = {"explicit": 1e-5, "implicit": 1e-3, "engine_drive": 1e-6, "init": 1e-4, "replaced": 0.01}
+"""How far motions may be apart [rad]. An implicit effort that meets a limit is evaluated again where the step ends;
+friction of a stage is made sharper than MuJoCo's own."""
 OWN = {"armature": 0.08, "damping": 0.6, "frictionloss": 1.0}
 """Inertia and friction of the chain that replaces the joint's."""
 
@@ -251,7 +251,7 @@ def unknown() -> list[str]:
 
 
 def values(element: str, attribute: str) -> Iterator[Value]:
-    """What to try of an attribute."""
+    """Return values to try for an attribute."""
     if element == "flag":
         for text in ("disable", "enable"):
             if (attribute, text) not in FLAGS_LEFT_OUT:
@@ -266,7 +266,7 @@ def _flag(name: str, text: str) -> Value:
     given = {name: text}
     if text == "disable" and name == "actuation":
         reason = "efforts from outside act without the engine's actuators"
-        return Value(given, {}, reason, ("explicit", "tangent", "implicit", "init", "replaced"))
+        return Value(given, {}, reason, ("explicit", "implicit", "engine_drive", "init", "replaced"))
     if text == "disable" and name in ("frictionloss", "constraint"):
         reason = "a friction stage holds, whatever the engine leaves out"
         others = {"limit": "disable", "contact": "disable"} if name == "constraint" else {}
@@ -281,8 +281,10 @@ def _value(element: str, attribute: str, given: Attributes) -> Value:
         left_out = {name: text for name, text in given.items() if name not in ("actearly", "actlimited", "actrange")}
         return Value(given, plain, WITHOUT_LAG, LAGS, left_out if left_out != given else None)
     if {"actuatorfrcrange", "forcerange"} & given.keys():
-        reason = "a tangent at a limit is evaluated again where the step ends; a servo of MuJoCo is clipped before"
-        return Value(given, given.copy(), reason, ("tangent",), apart=0.02)
+        reason = (
+            "an implicit effort at a limit is evaluated again where the step ends; a servo of MuJoCo is clipped before"
+        )
+        return Value(given, given.copy(), reason, ("implicit",), apart=0.02)
     if element == "pid" and {"ki", "slewmax"} & given.keys():
         plain = {name: text for name, text in given.items() if name not in ("ki", "imax", "slewmax")}
         return Value(given, plain, "the gains of a servo say nothing of its integral and slope", LAGS, plain)
@@ -375,7 +377,7 @@ class Driven:
     def _attach(self, way: str) -> Any:
         if way == "init":
             return actuon.ArticulationActuators("arm", simulation=self.simulation)
-        if way == "implicit":
+        if way == "engine_drive":
             cfg = lab.ImplicitActuatorCfg(["j"], stiffness=KP, damping=KD)
             return lab.ActuatorGroups(self.robots, {"group": cfg})
         kp, kd = (float(gains.numpy()[0, self.column]) for gains in self.robots.get_dof_gains())
@@ -388,7 +390,7 @@ class Driven:
             parts["transmission"] = actuon.GearTransmissionConfig(1.0, reflected_inertia=OWN["armature"])
             friction = actuon.FrictionEffectConfig(OWN["frictionloss"], OWN["damping"])
             parts["effects"] = [friction]
-        mode = "implicit" if way == "tangent" else "explicit"
+        mode = "implicit" if way == "implicit" else "explicit"
         config = actuon.ActuatorConfig(actuon.PDControlConfig(kp, kd), limits, effort_mode=mode, **parts)
         return actuon.ArticulationActuators.from_actuators("arm", [(config, "j")], simulation=self.simulation)
 
@@ -437,13 +439,13 @@ def check_one(element: str, way: str, value: Value) -> str:
 def _robots(element: str, way: str, value: Value) -> tuple[Robot, Robot]:
     """The robot to compare with, and the one to attach to."""
     kind = element if element in BASE and element not in ("joint", "flag") else "position"
-    integrator = "implicitfast" if way == "tangent" else "Euler"
+    integrator = "implicitfast" if way == "implicit" else "Euler"
     changed = {name: dict(value.given) if name == element else {} for name in ("flag", "joint", kind)}
     other = {name: value.compared_with(way) if name == element else {} for name in ("flag", "joint", kind)}
     ours = Robot(_items(changed["flag"]), _items(changed["joint"]), kind, _items(changed[kind]), "", integrator)
     flag, joint, actuator = _items(other["flag"]), _items(other["joint"]), other[kind]
     if kind in SERVOS:
-        if way in ("implicit", "replaced"):
+        if way in ("engine_drive", "replaced"):
             actuator = _with_gains(kind, actuator)
         return Robot(flag, joint, kind, _items(actuator), "", integrator, way == "replaced"), ours
     # Beside a motor that is told nothing, with what else the actuator has, a servo with the gains of ours.
@@ -457,7 +459,7 @@ def _reference_servo(kind: str, way: str, actuator: Attributes) -> Attributes:
     """A servo with the gains of ours and the limits of the actuator, at the joint."""
     gear = abs(float(actuator.get("gear", "1").split()[0]))
     kp, kd = KP, KD
-    if kind == "velocity" and way in ("explicit", "tangent"):
+    if kind == "velocity" and way in ("explicit", "implicit"):
         kp, kd = 0.0, float(actuator["kv"]) * gear**2
     most = np.inf
     if actuator.get("forcelimited") != "false" and "forcerange" in actuator:

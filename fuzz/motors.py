@@ -197,7 +197,7 @@ SHORTEST, LONGEST_STEP, MOST = 0.001, 0.004, 0.03
 def delays(
     name: str, delay: float, jitter: float, dropout: float, varying: bool, later: float | None, numbers: int
 ) -> None:
-    """What arrives is as old as the delay says at any time step, and not older than what came before.
+    """Arriving commands are as old as the delay at any time step, and not older than the previous one.
 
     A delay that does not fit the memory is refused."""
     rng = np.random.default_rng(numbers)

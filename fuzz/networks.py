@@ -39,7 +39,7 @@ CLASSES = {
 
 @dataclass(frozen=True)
 class Architecture:
-    """What a kernel is compiled for."""
+    """Structure of a network that determines its kernel."""
 
     kind: str
     input_idx: tuple[int, ...]
@@ -174,7 +174,7 @@ def networks(
     length: int,
     numbers: int,
 ) -> None:
-    """What was saved, and is read back, gives the efforts that PyTorch gives."""
+    """A network that was saved and read back gives the efforts of PyTorch."""
     module = MODULES[architecture.kind](architecture, bias, weights, numbers).eval()
     rng = np.random.default_rng(numbers)
     convention: dict[str, Any] = {"input_order": architecture.order, **scales}

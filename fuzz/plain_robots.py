@@ -74,11 +74,11 @@ class Motor:
     """Motors on some DOFs of all environments. Arrays are of shape (environments, DOFs of the model)."""
 
     dofs: np.ndarray
-    """Which DOFs, shape (d,)."""
+    """Indices of the DOFs, shape (d,)."""
     values: dict[str, np.ndarray]
     """``kp`` and ``kd``; ``ki`` and ``integral_max``, ``max_effort``, ``stall`` and ``no_load``, ``lag``, or none."""
     depth: int
-    is_tangent: bool
+    is_implicit: bool
     is_implicit: bool
     feedforward: np.ndarray = field(init=False)
     past: np.ndarray = field(init=False)
@@ -202,7 +202,7 @@ class PlainRobots:
                     model.actuator_biasprm[servo, 1:3] = -kp, -kd
 
     def efforts(self, motor: Motor) -> tuple[np.ndarray, np.ndarray]:
-        """What a motor does in this step, within the engine's limits, and the tolerance of 32 bits."""
+        """Return the efforts of the motors in this step, within the engine's limits, and the tolerance of 32 bits."""
         effort, size = motor.step(self.positions(), self.velocities(), self.target_q, self.target_qd, self.dt)
         beside = motor.feedforward if motor.is_implicit else 0.0  # an engine's drive is clipped without it
         effort = np.clip(effort - beside, self.lower, self.upper) + beside
@@ -210,18 +210,18 @@ class PlainRobots:
 
     def step(self, efforts: list[np.ndarray]) -> None:
         """Take a step with these efforts of the motors."""
-        slopes = np.zeros_like(self.target_q)
+        derivatives = np.zeros_like(self.target_q)
         for motor, effort in zip(self.motors, efforts, strict=True):
             for env, data in enumerate(self.data):
                 given = motor.feedforward if motor.is_implicit else effort
                 data.qfrc_applied[motor.dofs] = given[env, motor.dofs]
-            if motor.is_tangent:
-                slopes[:, motor.dofs] += motor.values["kd"][:, motor.dofs]
-        for model, data, slope in zip(self.models, self.data, slopes, strict=True):
-            if slope.any():  # the slope by velocity as damping, whose own effort is taken off again
+            if motor.is_implicit:
+                derivatives[:, motor.dofs] += motor.values["kd"][:, motor.dofs]
+        for model, data, derivative in zip(self.models, self.data, derivatives, strict=True):
+            if derivative.any():  # the derivative by velocity as damping, whose own effort is taken off again
                 applied, damping = data.qfrc_applied.copy(), model.dof_damping.copy()
-                data.qfrc_applied += slope * data.qvel
-                model.dof_damping += slope
+                data.qfrc_applied += derivative * data.qvel
+                model.dof_damping += derivative
                 mujoco.mj_step(model, data)
                 data.qfrc_applied[:], model.dof_damping[:] = applied, damping
             else:

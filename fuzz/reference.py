@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a chain must give, in float64, and how far 32 bits may be off."""
+"""Expected efforts of a motor model in float64, and the tolerance of 32 bits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Line:
         self.pushes[mask] = 0
 
     def copy(self) -> Line:
-        """The same past, which goes its own way."""
+        """Return a copy with the present memory, which then develops on its own."""
         other = copy.copy(self)
         other.past, other.pushes = self.past.copy(), self.pushes.copy()
         return other
@@ -47,7 +47,7 @@ class Line:
         self.pushes[i] = min(self.pushes[i] + 1, len(self.past))
 
     def late(self, *command: np.ndarray) -> np.ndarray:
-        """What arrives now of the target positions, target velocities and feedforward, each of shape (n,)."""
+        """Return the delayed target positions, target velocities and feedforward, each of shape (n,)."""
         now = np.stack(command).astype(np.float64)
         lags = np.minimum(self.lags, self.pushes)
         late = np.take_along_axis(self.past, np.maximum(lags - 1, 0)[None, None], axis=0)[0]
@@ -86,7 +86,7 @@ class Reference:
                     sizes[size] = np.where(mask, np.abs(initial), sizes.get(size, 0.0))
 
     def copy(self) -> Reference:
-        """The same chain, whose values are shared and whose past goes its own way."""
+        """Return a copy that shares parameter values and copies the memory."""
         other = copy.copy(self)
         other.lines = [line.copy() for line in self.lines]
         other.memory = [dict(memory) for memory in self.memory]

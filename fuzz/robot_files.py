@@ -63,7 +63,7 @@ def _folder() -> Iterator[Path]:
 
 @rig("yaml", examples=60, drawn=lambda seed: {"written": entries})
 def yaml(written: list[actuon.ActuatorEntry]) -> None:
-    """What was written is read back equal."""
+    """A YAML file that was written is read back equal."""
     with _folder() as folder:
         path = folder / "actuon.yaml"
         actuon.save_actuators(path, written)
@@ -79,7 +79,7 @@ def yaml(written: list[actuon.ActuatorEntry]) -> None:
     },
 )
 def usd(written: list[actuon.ActuatorConfig], suffix: str) -> None:
-    """What was written onto a robot is read back equal, from its file and by way of an actuon.yaml."""
+    """Actuators written onto a robot are read back equal, from its file and by way of an actuon.yaml."""
     expected = dict(zip(JOINTS, written, strict=False))
     with _folder() as folder:
         path = folder / f"robot{suffix}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to an actuator, written down before, so that it can be played on several and on a reference."""
+"""Events in the life of an actuator, drawn in advance, to replay on several actuators and on a reference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .values import SIGNALS, Chain, Structure, as_given, is_legal, parameter, ra
 
 @dataclass(frozen=True)
 class Case:
-    """What is drawn: everything else follows from it."""
+    """Random values of a case, which determine the rest."""
 
     structure: Structure
     n: int

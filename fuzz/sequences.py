@@ -23,13 +23,13 @@ from .rig import rig, without_messages
 
 STEPS_APART = 2e-4
 """How far a state may be off after several steps whose efforts were rounded to 32 bits, per 1 + its size."""
-TANGENT_APART = 1e-7
-"""How far one step with a tangent may be off: the same equation, solved with other roundings."""
+IMPLICIT_APART = 1e-7
+"""How far one step with implicit efforts may be off: the same equation, solved with other roundings."""
 
 
 @dataclass(eq=False)
 class Attached:
-    """What was attached, and its reference."""
+    """Actuators on a robot, and their reference."""
 
     on: Any
     """`ArticulationActuators` or `ActuatorGroups`."""
@@ -135,9 +135,9 @@ class Sequence:
         assert refused, "was not refused"
         assert self.snapshot() == before, f"what was refused changed something: {refused[0]}"
 
-    def tangents(self) -> bool:
-        """Whether efforts of a motor reach the engine as tangents."""
-        return any(each.motor.is_tangent for each in self.attached)
+    def has_implicit(self) -> bool:
+        """Whether efforts of a motor are implicit."""
+        return any(each.motor.is_implicit for each in self.attached)
 
     def followed(self, kind: str) -> set[int]:
         """DOFs whose targets something follows."""
@@ -159,8 +159,8 @@ class Sequence:
         kinds += ["implicit"] if is_group and all(int(dof) in self.plain.servo_of for dof in dofs) else []
         kinds += [] if is_group else ["pid"]
         kind = str(rng.choice(kinds))
-        may_tangent = kind == "pd" and self.integrator == "implicitfast" and self.robot != "servos"
-        mode = "implicit" if may_tangent and rng.random() < 0.5 else "explicit"
+        may_be_implicit = kind == "pd" and self.integrator == "implicitfast" and self.robot != "servos"
+        mode = "implicit" if may_be_implicit and rng.random() < 0.5 else "explicit"
         values = {"kp": rng.uniform(2, 30), "kd": rng.uniform(0, 0.8)}
         values |= {"max_effort": rng.uniform(1, 8)} if kind in ("max", "late", "motor") else {}
         values |= {"stall": rng.uniform(4, 12), "no_load": rng.uniform(3, 20)} if kind == "motor" else {}
@@ -255,15 +255,15 @@ class Sequence:
             shown = each.spread(each.on.telemetry().applied_effort, effort.shape)
             at = each.motor.dofs
             given = effort
-            if each.motor.is_tangent:
+            if each.motor.is_implicit:
                 change = after[:, : effort.shape[1]] - before
                 effort = effort - each.motor.values["kd"] * change
                 tolerance = tolerance + 1e-5 * each.motor.values["kd"] * np.abs(change)
             off = np.abs(shown - effort)[:, at] - tolerance[:, at]
             assert (off <= 0).all(), f"telemetry {shown[:, at]}, expected {effort[:, at]}, of DOFs {at}"
-            efforts.append(given if each.motor.is_tangent else shown)
+            efforts.append(given if each.motor.is_implicit else shown)
         self.plain.step(efforts)
-        self.check(TANGENT_APART if self.tangents() else 0.0)
+        self.check(IMPLICIT_APART if self.has_implicit() else 0.0)
 
     def targets(self, rng: np.random.Generator) -> None:
         """Set targets, in any order of robots and joints; refused where nothing follows them."""
@@ -401,8 +401,8 @@ class Sequence:
         saved = self.saved[int(rng.integers(len(self.saved)))]
         known = [each for each, _, _ in saved.memories]
         new = [each for each in self.attached if each not in known]
-        tangents = {id(each) for each in known if each.motor.is_tangent}
-        must = bool(new) or tangents != {id(each) for each in self.attached if each.motor.is_tangent}
+        implicit = {id(each) for each in known if each.motor.is_implicit}
+        must = bool(new) or implicit != {id(each) for each in self.attached if each.motor.is_implicit}
         some = None if rng.random() < 0.5 else np.flatnonzero(rng.random(self.plain.num_envs) < 0.5)
         some = some if some is not None and some.size else None
         with self.refusal(must) as refused:

@@ -25,12 +25,12 @@ PERIOD = 997
 WINDOW = 64
 """Steps that are compared and replayed at each interval."""
 MEGABYTES = 16
-"""What the process may grow by after the first tenth."""
+"""Allowed growth of the process after the first tenth [MB]."""
 
 
 @dataclass
 class Report:
-    """What a soak did."""
+    """Results of a soak."""
 
     name: str
     steps: int

@@ -20,7 +20,7 @@ Law = Callable[[dict, dict, dict, float], None]
 
 @dataclass(frozen=True)
 class Stage:
-    """What is known of a component without asking it.
+    """Equation and declared properties of a component, stated independently of it.
 
     Args:
         law: Its equation.

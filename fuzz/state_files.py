@@ -189,14 +189,14 @@ class InSimulation(OnRobots):
 
 @functools.cache
 def subject(name: str) -> OnArrays | OnRobots:
-    """What reads the file of that name, in a worker."""
+    """Return the reader of the file of that name, in a worker."""
     if name == SIMULATION:
         return InSimulation()
     return OnRobots(name) if name in files.ATTACHED else OnArrays(name)
 
 
 def arrays(content: bytes) -> dict[str, np.ndarray]:
-    """What a file holds."""
+    """Return the arrays of a file."""
     with np.load(io.BytesIO(content)) as file:
         return {key: np.asarray(file[key]) for key in file.files}
 

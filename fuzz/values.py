@@ -42,7 +42,7 @@ FAR = 1e4
 
 @dataclass(frozen=True)
 class Structure:
-    """What a kernel is compiled for: stages and their parameters, in order."""
+    """Stages and their parameters, in order, which determine the kernel."""
 
     stages: tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -189,7 +189,7 @@ class Chain:
         )
 
     def of(self, chosen: np.ndarray) -> Chain:
-        """The same chain for some of its DOFs."""
+        """Return this motor model for some of its DOFs."""
         owners = []
         for name, values in self.owners:
             shared = name == "ClampingPositionBased"

@@ -142,7 +142,7 @@ def pytorch() -> Any:
 
 def derivatives() -> Any:
     """Draw how much longer a step takes with derivatives of the effort, and with the bounds of limits."""
-    rows = _table("tangents")
+    rows = _table("derivatives")
     times = {(row["chain"], row["what"]): number(row["in a loop, median µs"]) for row in rows}
     names, (alone, *kinds) = (list(dict.fromkeys(row[column] for row in rows)) for column in ("chain", "what"))
     more = {key: 100 * (time / times[key[0], alone] - 1) for key, time in times.items() if key[1] != alone}

@@ -19,7 +19,7 @@ from pathlib import Path
 import actuon
 from actuon.declare.registry import ComponentKind, Registered, by_schema
 from actuon.logs import FORMATS
-from actuon.motors.figures import FIGURES, SPELLINGS
+from actuon.motors.quantities import QUANTITIES, SPELLINGS
 
 _TABLE = re.compile(r"<!-- ([\w ]+)(?:: ([\w, ]+))? -->\n(?:\|.*\n)*")
 _PARAMETERS = re.compile(r"<!-- parameters: ([\w, ]+) -->")
@@ -155,19 +155,19 @@ def values_table() -> str:
     """A Markdown table: the values of data sheets, their units and sides."""
     units: dict[str, list[str]] = {}
     for name, spelling in SPELLINGS.items():
-        units.setdefault(spelling.figure, []).append(name)
+        units.setdefault(spelling.quantity, []).append(name)
     sides = {"rotor_inertia": "motor", "reflected_inertia": "joint"}
     lines = ["| value | unit | other units | at | |", "|---|---|---|---|---|"]
-    for name, figure in FIGURES.items():
+    for name, quantity in QUANTITIES.items():
         others = ", ".join(f"`{other}`" for other in units[name] if other != name)
-        side = "by `at=`" if figure.kind else sides.get(name, "")
-        lines.append(f"| `{name}` | {figure.unit} | {others} | {side} | {figure.doc} |")
+        side = "by `at=`" if quantity.kind else sides.get(name, "")
+        lines.append(f"| `{name}` | {quantity.unit} | {others} | {side} | {quantity.doc} |")
     return "\n".join(lines) + "\n"
 
 
 def catalogue_table() -> str:
     """A Markdown table: the motors of the catalogue, with their main values at the joint."""
-    heads = "name", "vendor", "robots", "peak torque [N·m]", "speed [rad/s]", "ratio"
+    heads = "name", "on the motor", "vendor", "peak torque [N·m]", "speed [rad/s]", "ratio"
     lines = [f"| {' | '.join(heads)} |", "|---|---|---|--:|--:|--:|"]
     for motor in map(actuon.find_motor, actuon.motor_names()):
         values = motor.datasheet.at_joint
@@ -177,7 +177,19 @@ def catalogue_table() -> str:
         numbers = ["" if value is None else f"{value:.3g}" for value in (peak, speed, values.get("gear_ratio"))]
         if speed is None and "rated_speed" in values:
             numbers[1] = f"rated {values['rated_speed']:.3g}"
-        lines.append(f"| `{motor.name}` | {motor.vendor} | {', '.join(motor.robots)} | {' | '.join(numbers)} |")
+        lines.append(f"| `{motor.name}` | {', '.join(motor.aliases)} | {motor.vendor} | {' | '.join(numbers)} |")
+    return "\n".join(lines) + "\n"
+
+
+def robots_table() -> str:
+    """A Markdown table: robots, and the motors of their joints."""
+    robots: dict[str, list[str]] = {}
+    for motor in map(actuon.find_motor, actuon.motor_names()):
+        for robot in motor.robots:
+            name, _, joints = robot.partition(" (")
+            robots.setdefault(name, []).append(f"`{motor.name}`{joints and ': '}{joints.removesuffix(')')}")
+    lines = ["| robot | motors |", "|---|---|"]
+    lines += [f"| {name} | {'<br>'.join(motors)} |" for name, motors in sorted(robots.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -228,6 +240,7 @@ def with_tables(docs: Path, page: Path) -> str:
         "terms": lambda _: terms_table(),
         "values": lambda _: values_table(),
         "catalogue": lambda _: catalogue_table(),
+        "robots": lambda _: robots_table(),
     }
 
     def written(found: re.Match[str]) -> str:

@@ -129,7 +129,7 @@ ATTACHED: dict[str, Callable[[actuon.Simulation], Any]] = {
     "actuators_on_robots": _actuators_on_robots,
     "groups_on_robots": _groups_on_robots,
 }
-"""What is put on the robots of `simulation`, by the name of the file."""
+"""Actuators on the robots of `simulation`, by the name of the file."""
 
 
 def build(name: str, **options: Any) -> actuon.Actuator:

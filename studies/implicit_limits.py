@@ -104,7 +104,9 @@ class Quadruped:
             mujoco.mj_step(model, data)
             simulation.step()
             speeds = data.qvel[dofs]
-            plain.append(self.beyond(self._activations("_joint") + self._activations("_slope_qd") * speeds, speeds))
+            plain.append(
+                self.beyond(self._activations("_joint") + self._activations("_derivative_qd") * speeds, speeds)
+            )
             applied = self.actuators.telemetry().applied_effort[0, columns]
             retaken.append(self.beyond(applied, simulation.data[0].qvel[dofs]))
         return np.array(plain), np.array(retaken)

@@ -38,7 +38,7 @@ class Run:
     def __init__(self, part: str, scope: Scope):
         self.part = part
         self.arrays: file.Arrays = {}
-        """What was computed, by entry."""
+        """Results, by entry."""
         self.failed: dict[str, str] = {}
         """Cases that raised, and what."""
         self.unavailable: dict[str, str] = {}

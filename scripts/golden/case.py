@@ -16,7 +16,7 @@ DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
 
 class Unavailable(Exception):
-    """What a case needs is not on this machine."""
+    """A requirement of the case is not installed on this machine."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Scope:
     environments: tuple[int, ...] = (1, 3, 16)
     """Numbers of copies of each robot; MuJoCo's compiled loop steps the last."""
     prefix: str = ""
-    """What names of cases begin with; the others are left out."""
+    """Prefix of the names of cases to run."""
 
 
 def seeded(name: str, *numbers: int) -> np.random.Generator:

@@ -60,7 +60,7 @@ class Chain:
     options: dict[str, Any] = field(default_factory=dict)
     fusible: bool = True
     step: int = 1
-    """What the number of DOFs must be a multiple of."""
+    """Divisor of the number of DOFs."""
 
     def build(self, name: str, n: int, **options: Any) -> actuon.Actuator:
         """Return the actuator of n DOFs, with parameters that depend on the name of the chain."""

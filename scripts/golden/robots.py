@@ -169,7 +169,7 @@ def _from_file(robots: actuon.Articulation, name: str) -> Any:
 
 
 MODES: dict[str, Attach] = {"servos": _servos, "explicit": _explicit, "tangent": _implicit, "groups": _groups}
-"""What drives every robot."""
+"""Motors that drive every robot."""
 MORE_MODES: dict[str, Attach] = {
     "file": _from_file,
     "auto": _auto,
@@ -181,7 +181,7 @@ MORE_MODES: dict[str, Attach] = {
     "held": _held,
     "noisy": _noisy,
 }
-"""What drives the shipped robots besides."""
+"""Further motors that drive the shipped robots."""
 
 
 def cases(scope: Scope) -> Iterator[Case]:

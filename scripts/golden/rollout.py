@@ -20,7 +20,13 @@ RESET_AT = 7
 """The step before which some of the DOFs are reset."""
 TAPED_STEPS = 3
 SIGNALS = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act")
-TANGENT = ("effort_slope_q", "effort_slope_qd", "effort_min", "effort_max")
+IMPLICIT_SIGNALS = {
+    "effort_derivative_q": "effort_slope_q",
+    "effort_derivative_qd": "effort_slope_qd",
+    "effort_min": "effort_min",
+    "effort_max": "effort_max",
+}
+"""Names of entries by signal; those of derivatives are older than the signals' names."""
 
 Named = Iterator[tuple[str, np.ndarray]]
 Build = Callable[..., actuon.Actuator]
@@ -130,10 +136,10 @@ def _explicit(name: str, build: Build, n: int, fused: bool, in_place: bool) -> N
 
 
 def _signals(name: str, build: Build, n: int, fused: bool) -> Named:
-    """Yield everything that a chain can offer, slopes and bounds among them."""
-    has_slopes = not build(n, fused=fused).slope_obstacle()
-    slopes = {signal: signal for signal in TANGENT} if has_slopes else None
-    actuator = build(n, fused=fused, control_signal_attrs=str, control_tangent_attrs=slopes)
+    """Yield everything that a chain can offer, derivatives and bounds among them."""
+    has_derivatives = not build(n, fused=fused).derivative_obstacle()
+    derivatives = IMPLICIT_SIGNALS if has_derivatives else None
+    actuator = build(n, fused=fused, control_signal_attrs=str, control_derivative_attrs=derivatives)
     return stepped(actuator, random_steps(name, n, actuator.custom_inputs), in_place=False)
 
 

@@ -68,7 +68,7 @@ LOOKS: tuple[tuple[Shape, ...], ...] = (
         Shape("cylinder", (0.0315, 0.032), (0.0, 0.0, 0.091), colour="orange"),
     ),
 )
-"""What is drawn of link0 to link7, in the link's own frame."""
+"""Visual shapes of link0 to link7, in the link's own frame."""
 
 
 def arm() -> Robot:

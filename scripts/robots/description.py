@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot is made of: links, joints, and the shapes that are drawn."""
+"""Description of a robot: links, joints, and the shapes that are drawn."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Robot:
     joint_note: str
     sources: dict[str, str]
     view: tuple[Vector, float]
-    """What a camera sees at first: the middle of it, and how large it is [m]."""
+    """First view of a camera: its centre and size [m]."""
 
 
 def rolled(angle: float) -> tuple[float, float, float, float]:

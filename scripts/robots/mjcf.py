@@ -16,7 +16,7 @@ def numbers(*values: float) -> str:
 
 
 def scenery(robot: Robot) -> Iterator[str]:
-    """What is there for the eye only: a view from the front, light, a sky, materials."""
+    """Yield visual elements only: a view from the front, light, a sky, materials."""
     middle, extent = robot.view
     yield "  <visual>"
     yield '    <global azimuth="140" elevation="-18" offwidth="1920" offheight="1080"/>'

@@ -10,7 +10,7 @@ from .description import AXES, COLOURS, FLOOR, FRICTION, OWN, TILE, TIME_STEP, J
 
 
 def add_scenery(stage: Any) -> None:
-    """What is there for the eye only: lines on the ground, a sun and a sky."""
+    """Add visual elements only: lines on the ground, a sun and a sky."""
     from pxr import Gf, UsdGeom, UsdLux
 
     half, tiles = 5.0, round(5.0 / TILE)

@@ -144,7 +144,7 @@ from .errors import (
 from .kernel.chain import Law as Law
 from .kernel.run_stage import Given as Given, SignalArray as SignalArray
 from .kernel.state import RingState as RingState, State as State
-from .motors.building import FigureUse as FigureUse
+from .motors.building import ValueUse as ValueUse
 from .motors.catalogue import CatalogueMotor as CatalogueMotor, find_motor as find_motor, motor_names as motor_names
 from .motors.datasheet import MotorDatasheet as MotorDatasheet
 from .networks.files import load_metadata as load_metadata, save_network as save_network

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all, and read no further than they may be long."""
+"""Atomic writing of files, and reading with a size limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .errors import ActuonError, MissingExtraError, RobotFileError
 
 
 def check_readable(path: Path, formats: Sequence[str]) -> None:
-    """Refuse what is not a file of one of these formats, given by their endings in small letters, that can be read."""
+    """Raise an error for a path that is not a readable file with one of these endings, in lower case."""
     check_name(path)
     if os.path.isdir(path):
         raise RobotFileError(f"'{path}' is a directory; must be a file")
@@ -30,18 +30,18 @@ def check_readable(path: Path, formats: Sequence[str]) -> None:
     except OSError as error:
         raise RobotFileError(f"'{path}' cannot be read: {error.strerror or error}") from error
     if empty:
-        raise RobotFileError(f"'{path}' is empty")
+        raise RobotFileError(f"'{path}' is empty; must be a valid {path.suffix} file")
 
 
 def check_name(path: Path) -> None:
-    """Refuse the name of a file that USD and the engines cannot open: it must be UTF-8, and hold no NUL."""
+    """Raise an error for the name of a file that USD and the engines cannot open: not UTF-8, or with a NUL."""
     if not is_unicode(str(path)) or "\0" in str(path):
         readable = str(path).encode(errors="backslashreplace").decode()
         raise RobotFileError(f"'{readable}': the name is not valid UTF-8; rename the file")
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be made or written to. Nothing is left behind."""
+    """Raise an error for a folder that cannot be created or written to. Leaves nothing behind."""
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise RobotFileError(f"'{folder}' is a file; must be a folder")
     missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
@@ -59,10 +59,10 @@ def check_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary file beside ``path``. It replaces ``path`` at the end, and is removed on an error.
+    """Yield a temporary file next to ``path``. It replaces ``path`` at the end, and is removed on an error.
 
     Raises:
-        RobotFileError: The folder is not there or not writable, or ``path`` is not a regular file.
+        RobotFileError: The folder does not exist or is not writable, or ``path`` is not a regular file.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -89,10 +89,10 @@ def read_text(path: Path, largest: int) -> str:
 
     Args:
         path: The file.
-        largest: Bytes that it may have.
+        largest: Largest number of bytes.
 
     Raises:
-        RobotFileError: It cannot be read, is larger, or is not UTF-8.
+        RobotFileError: It cannot be read, is too large, or is not UTF-8.
     """
     try:
         with path.open("rb") as stream:
@@ -137,15 +137,15 @@ def _umask() -> int:
 
 
 LARGEST_FILE = 2**20
-"""Bytes of a file."""
+"""Largest number of bytes of a file."""
 MOST_VALUES = 50_000
-"""Values of a file, keys included and aliases written out."""
+"""Largest number of values of a file, with its keys, aliases expanded."""
 DEEPEST = 32
-"""Lists and mappings inside each other, aliases written out."""
+"""Largest depth of lists and mappings, aliases expanded."""
 LONGEST_TEXT = 4096
-"""Characters of one value."""
+"""Largest number of characters of a value."""
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./*|+-]*")
-"""Text that means the same with and without quotes, unless it reads as a number or the like, which ruamel notices."""
+"""Text with the same meaning with and without quotes, except numbers and the like, which ruamel quotes itself."""
 
 
 def plain_yaml() -> Any:
@@ -157,7 +157,7 @@ def plain_yaml() -> Any:
     yaml = YAML(typ="safe", pure=True)
 
     class Representer(yaml.Representer):  # type: ignore[misc, name-defined]
-        """Puts all other text in quotes: ruamel leaves some of it plain, and then reads something else."""
+        """Puts all other text in quotes: ruamel reads some unquoted text differently."""
 
     Representer.add_representer(
         str,
@@ -176,12 +176,12 @@ def read_yaml(path: Path, largest: int = LARGEST_FILE, most: int = MOST_VALUES) 
     """Return the single document of a YAML file, as plain values.
 
     Args:
-        path: Of the file.
-        largest: Bytes that it may have.
-        most: Values that it may mean.
+        path: The file.
+        largest: Largest number of bytes.
+        most: Largest number of values, aliases expanded.
 
     Raises:
-        RobotFileError: The file cannot be read, is not a valid YAML file, or is larger than the bounds above.
+        RobotFileError: The file cannot be read, is not a valid YAML file, or is too large.
     """
     text = read_text(path, largest)
     try:
@@ -189,7 +189,7 @@ def read_yaml(path: Path, largest: int = LARGEST_FILE, most: int = MOST_VALUES) 
         return plain_yaml().load(text)
     except ActuonError:
         raise
-    except Exception as error:  # ruamel has a tree of its own
+    except Exception as error:  # ruamel has its own error classes
         mark = getattr(error, "problem_mark", None)
         at = f":{mark.line + 1}" if mark else ""
         problem = " ".join(str(getattr(error, "problem", None) or error).split())
@@ -198,11 +198,11 @@ def read_yaml(path: Path, largest: int = LARGEST_FILE, most: int = MOST_VALUES) 
 
 @dataclass
 class _Extent:
-    """A value, with all that is in it: one that is complete, or a list or mapping that is being read."""
+    """Size of a value: complete, or a list or mapping that is being read."""
 
     values: int
     depth: int
-    """Lists and mappings inside each other."""
+    """Depth of lists and mappings."""
     anchor: str | None = None
 
     def add(self, inner: _Extent) -> None:

@@ -78,7 +78,7 @@ def configs_of(
         path: File of the entries, for errors.
         entries: Entries from `read_entries`.
         joints: Names of the joints.
-        partial: Whether these are only some of the robot's joints, so that an entry may match none of them.
+        partial: Whether these are only some of the robot's joints: an entry may match none of them.
 
     Raises:
         RobotFileError: See `match_actuators`.

@@ -18,7 +18,7 @@ _ONE_CHARACTER = ("LITERAL", "NOT_LITERAL", "IN", "ANY")
 def compile_pattern(pattern: str, names: Iterable[str] = ()) -> re.Pattern[str]:
     """Compile a regular expression for names.
 
-    `re` tries all ways to match, which can take practically for ever: ``(a+)+b`` has 2ⁿ for a name of n characters.
+    `re` tries all ways to match, which may never end: ``(a+)+b`` has 2ⁿ for a name of n characters.
 
     Args:
         pattern: The expression.

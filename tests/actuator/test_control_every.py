@@ -250,7 +250,7 @@ def test_the_clock_is_saved_copied_and_assigned(rng, tmp_path):
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("length", [1, 2, 3, 4])
 def test_graphs_of_any_length_keep_the_pace(fused, length, rng):
-    """Also one that begins between two runs of the controller, and steps outside of it in between."""
+    """A graph may begin between two runs of the controller, with steps outside of it in between."""
     values = Values.random("pid-dc-late", N, rng)
     actuator = values.actuator(control_every=K, staged=not fused)
     state = actuator.state()
@@ -313,7 +313,9 @@ def test_chains_whose_controller_cannot_be_held():
     pd = actuon.PDControlConfig(1.0, 0.0)
     with pytest.raises(actuon.StructureError, match="control_every: got 2 for an actuator with 2 controllers"):
         actuon.Actuator([0], stages=[pd, pd], control_every=2)
-    with pytest.raises(actuon.StructureError, match="control_every: got 2, but ControllerClosing has a closing law"):
+    with pytest.raises(
+        actuon.StructureError, match="control_every: got 2, but ControllerClosing has a closing function"
+    ):
         actuon.Actuator([0], ControllerClosing(), control_every=2)
 
 

@@ -134,10 +134,10 @@ def test_speeds_of_robots_are_roots_of_their_equations(dt, size, rng):
     more = dt * (
         acceleration + pushed(inverse.astype(np.float64), geared_effort(q, w, target_q, target_qd) - reference)
     )
-    slope = np.abs(
+    derivative = np.abs(
         np.gradient([geared_effort(q, w + d, target_q, target_qd) for d in (-1e-4, 0.0, 1e-4)], 1e-4, axis=0)[1]
     )
-    rise = 1.0 + dt * np.einsum("rii->ri", inverse).ravel() * slope
+    rise = 1.0 + dt * np.einsum("rii->ri", inverse).ravel() * derivative
     assert (np.abs(w - qd - more) < 3e-4 * (1.0 + np.abs(w)) * rise).all()
 
 

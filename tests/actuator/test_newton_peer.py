@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same chains in Newton's own actuators give the same efforts."""
+"""Newton's own actuators with equal stages give equal efforts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def newton_actuator(values):
 
 
 def efforts_of_newton(values, steps, masks):
-    """What Newton's own actuator gives, its two states swapped."""
+    """Return the efforts of Newton's own actuator, whose two states are swapped."""
     actuator = newton_actuator(values)
     first, second = actuator.state(), actuator.state()
     efforts = []
@@ -66,7 +66,7 @@ def test_same_efforts(name, rng):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "table_dc_max" in name])
 def test_newtons_own_components_are_stages(name, rng):
-    """The same kernels on the same numbers, whichever way states are passed."""
+    """Kernels of Newton run on equal numbers, whichever way states are passed."""
     values = Values.random(name, 20, rng)
     steps = [random_signals(20, rng) for _ in range(12)]
     masks = {6: rng.random(20) < 0.4}
@@ -176,7 +176,7 @@ def test_newtons_own_components_go_back_with_some_environments():
 
 
 def test_newtons_own_components_on_robots():
-    """As Isaac Sim takes them: one value for each robot, and a drive of a user's own."""
+    """Isaac Sim passes one value per robot, and drives that users wrote."""
     model = actuon.assets.arm_mjcf
 
     def efforts(config):

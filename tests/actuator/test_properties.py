@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold for any value, size, lag and order of events."""
+"""Properties that hold for any value, size, delay and order of events."""
 
 from __future__ import annotations
 

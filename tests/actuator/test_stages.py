@@ -401,10 +401,10 @@ def test_a_state_of_another_chain_is_refused_by_name(rng, tmp_path):
     path = tmp_path / "state.npz"
     chain.actuator().state().save(path)
     other = Chain(rng, n=3).actuator()
-    with pytest.raises(actuon.StateError, match=f"a chain with {N} DOFs; this one has 3 DOFs"):
+    with pytest.raises(actuon.StateError, match=f"motors with {N} DOFs; this one has 3 DOFs"):
         other.load_state(path)
     short = chain.components() | {"delay": actuon.Delay(1, 1)}
-    with pytest.raises(actuon.StateError, match="a chain with Delay of 3 steps; this one has Delay of 1 steps"):
+    with pytest.raises(actuon.StateError, match="motors with Delay of 3 steps; this one has Delay of 1 steps"):
         actuon.Actuator(range(N), **short).load_state(path)
     with pytest.raises(actuon.StateError, match="SensorBiased → Delay.*this one has Delay of 3 steps → ControllerPD"):
         actuon.Actuator(range(N), **chain.components() | {"sensors": None}).load_state(path)

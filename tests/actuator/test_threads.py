@@ -272,7 +272,7 @@ def test_tasks_within_tasks_and_beside_each_other():
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such signals here")
 def test_what_a_signal_raises_is_raised_when_all_tasks_are_done():
-    """They work on arrays of the caller."""
+    """Tasks work on arrays of the caller, so all of them end before the error is raised."""
     done = []
 
     def late(*_):

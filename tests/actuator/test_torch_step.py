@@ -135,7 +135,7 @@ def test_parameters_that_change_between_steps_are_those_of_each_step(name, rng):
 
 
 def test_parameters_of_one_step_are_not_those_of_another(rng):
-    """Also not where its backward pass comes later, or where the step fails."""
+    """Parameters stay apart if the backward pass comes later, or if the step fails."""
     actuator = build()
     own = actuator.controller.kp.numpy()
     sims = [signals(rng) for _ in range(3)]

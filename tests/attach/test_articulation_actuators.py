@@ -31,7 +31,7 @@ def pd(kp=200.0, kd=20.0, **parts):
 
 
 def attached(kind, lag=0):
-    """The same late PD on the arm's first joint, as `ArticulationActuators` or as `ActuatorGroups`."""
+    """Put one delayed PD on the arm's first joint, as `ArticulationActuators` or as `ActuatorGroups`."""
     if kind == "actuators":
         return ArticulationActuators.from_actuators("link0", [(pd(delay=actuon.DelayConfig(lag)), "joint1")])
     cfg = DelayedPDActuatorCfg(["joint1"], stiffness=200.0, damping=20.0, min_delay=lag, max_delay=lag)
@@ -525,7 +525,7 @@ def test_a_second_run_equals_the_first():
 
 
 def test_it_goes_away_with_its_last_reference():
-    """What it subscribed to is not called any more, and the engine is as it was."""
+    """Its callbacks are no longer called, and the engine is restored."""
     called = []
 
     def subscribe(simulation, event, callback):
@@ -579,7 +579,7 @@ def test_nothing_is_allocated_after_the_first_step(kind, monkeypatch):
 
 @pytest.mark.parametrize("num_envs", [1, 16])
 def test_steps_of_one_robot_or_many_call_no_step_of_actuators(num_envs, monkeypatch):
-    """They are stepped in MuJoCo's loop, one step at a time too."""
+    """MuJoCo's loop steps them, also one step at a time."""
     calls, step = [], actuon.Actuator.step
     monkeypatch.setattr(actuon.Actuator, "step", lambda self, *given: calls.append(self) or step(self, *given))
     with MujocoSimulation(QUADRUPED, num_envs=num_envs) as simulation:
@@ -689,7 +689,7 @@ class DelayOfRadio(actuon.Delay):
 
 
 def test_components_without_a_config():
-    """They are used as they are, each for all robots, beside parts with a config; the chain is staged."""
+    """Components are used unchanged, each for all robots, next to parts with a config; the motor model is staged."""
     stiffness = np.array([100.0, 300.0], np.float32)
 
     def efforts(*configs):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both owners of joints share: the same efforts to the last bit, signals of stages, states that are saved."""
+"""Features of both owners of joints: equal efforts to the last bit, signals of stages, saved states."""
 
 from __future__ import annotations
 
@@ -460,7 +460,7 @@ def test_a_state_of_other_actuators_is_refused_by_name(kind, tmp_path):
                 {"joints": ("joint2", "joint5")},
                 f"the state of {name} on joint2, joint6; here are {name} on joint2, joint5",
             ),
-            ({"lag": 3}, f"{name}: is the state of a chain with Delay of 2 steps; this one has Delay of 3 steps"),
+            ({"lag": 3}, f"{name}: is the state of motors with Delay of 2 steps; this one has Delay of 3 steps"),
         ):
             with owner_of(kind, **wrong) as other, pytest.raises(actuon.StateError, match=match):
                 other.load_state(path)

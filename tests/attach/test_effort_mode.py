@@ -139,7 +139,7 @@ def test_telemetry_and_records_show_what_the_engine_applied(tmp_path):
         telemetry = actuators.telemetry()
         np.testing.assert_array_equal(telemetry.applied_effort[0], applied[-1])
         np.testing.assert_array_equal(telemetry.mechanical_power, telemetry.applied_effort * telemetry.velocity)
-        assert not {"effort_slope_q", "effort_slope_qd", "effort_min", "effort_max"} & {*telemetry.signals}
+        assert not {"effort_derivative_q", "effort_derivative_qd", "effort_min", "effort_max"} & {*telemetry.signals}
         actuators.reset()
         assert not actuators.telemetry().applied_effort.any()
         simulation.step()
@@ -206,7 +206,7 @@ def test_a_light_link_at_its_limits_goes_where_it_is_told_and_stops(limit, dt, n
         assert (np.diff(np.sign(speeds), axis=0) != 0).sum(axis=0).max() <= 3
 
 
-def test_efforts_that_stay_on_between_steps_of_the_actuators_keep_their_slopes():
+def test_efforts_that_stay_on_between_steps_of_the_actuators_keep_their_derivatives():
     with MujocoSimulation(actuon.assets.arm_mjcf, 2, dt=0.002) as simulation, stiff("implicit")(None) as actuators:
         simulation.start()
         actuators.disable_auto_step_pre_physics()
@@ -221,7 +221,7 @@ def test_efforts_that_stay_on_between_steps_of_the_actuators_keep_their_slopes()
 
 
 @pytest.mark.parametrize("num_envs", [1, 12])
-def test_auto_makes_tangents_of_joints_that_use_much_of_the_stability_limit(num_envs, caplog):
+def test_auto_makes_implicit_efforts_of_joints_that_use_much_of_the_stability_limit(num_envs, caplog):
     stiff_ones = {"joint5", "joint7"}
     pairs = []
     for name in JOINTS:
@@ -230,8 +230,8 @@ def test_auto_makes_tangents_of_joints_that_use_much_of_the_stability_limit(num_
     with MujocoSimulation(actuon.assets.arm_mjcf, num_envs, dt=0.01) as simulation:
         with ArticulationActuators.from_actuators("link0", pairs) as actuators:
             assert "implicit efforts of 2 DOFs, implicitfast instead of Euler" in repr(actuators)
-            sloped = [one for one in actuators.actuators if "effort_slope_qd" in one.control_signal_attrs]
-            assert {JOINTS[i % 7] for one in sloped for i in one.effort_indices.numpy()} == stiff_ones
+            implicit = [one for one in actuators.actuators if "effort_derivative_qd" in one.control_signal_attrs]
+            assert {JOINTS[i % 7] for one in implicit for i in one.effort_indices.numpy()} == stiff_ones
             assert actuators.configs["joint1"].effort_mode == "auto"
             simulation.step(3)
             assert actuators.telemetry().applied_effort.shape == (num_envs, 7)
@@ -259,7 +259,7 @@ def test_auto_in_groups_is_of_whole_groups():
         assert (groups["taut"].computed_effort != 0.0).any()
 
 
-def test_auto_does_without_where_the_engine_takes_in_no_slopes(caplog):
+def test_auto_does_without_where_the_engine_takes_in_no_derivatives(caplog):
     model = mujoco.MjModel.from_xml_path(str(actuon.assets.arm_mjcf))
     pairs = [(ActuatorConfig(actuon.PDControlConfig(600.0, 50.0)), name) for name in JOINTS]
     with MujocoSimulation(model, dt=0.01) as simulation:
@@ -272,7 +272,7 @@ def test_auto_does_without_where_the_engine_takes_in_no_slopes(caplog):
         actuators.close()
 
 
-def test_auto_does_without_where_a_chain_has_no_slopes(caplog):
+def test_auto_does_without_where_a_chain_has_no_derivatives(caplog):
     matrix = (1.0, 0.5, 0.0, 1.0)
     coupled = [actuon.CoupledTransmissionConfig(matrix, row) for row in range(2)]
     pairs = [
@@ -435,7 +435,7 @@ def test_joints_of_several_dofs_are_not_driven():
         ArticulationActuators.from_actuators("r", [(STIFF, "ball")], effort_mode="implicit")
 
 
-def test_newtons_builder_refuses_tangents():
+def test_newtons_builder_refuses_implicit_efforts():
     newton = pytest.importorskip("newton")
     newton_layer = pytest.importorskip("actuon.newton")
     builder = newton_layer.ModelBuilder()
@@ -445,7 +445,7 @@ def test_newtons_builder_refuses_tangents():
         builder.add(ActuatorConfig(PD, effort_mode="implicit"), 0)
 
 
-def test_two_that_drive_one_robot_each_have_tangents_of_their_own_joints():
+def test_two_that_drive_one_robot_each_have_implicit_efforts_of_their_own_joints():
     whole = moved(lambda _: halves(JOINTS), 3, steps=20)
     with MujocoSimulation(actuon.assets.arm_mjcf, 3, dt=0.005) as simulation:
         robots = Articulation("link0")
@@ -472,7 +472,7 @@ def halves(joints):
     return ArticulationActuators.from_actuators("link0", [(STIFF, name) for name in joints], effort_mode="implicit")
 
 
-def test_the_engine_lets_go_of_slopes_with_the_last_reference():
+def test_the_engine_lets_go_of_derivatives_with_the_last_reference():
     with MujocoSimulation(actuon.assets.arm_mjcf, 2, dt=0.005) as simulation:
         actuators = halves(JOINTS)
         simulation.step(3)

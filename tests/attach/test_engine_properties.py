@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an engine adds at joints of its own, beside chains on them: inertia, friction, gravity compensation, flags."""
+"""Joint properties that the engine solves next to motors: inertia, friction, gravity compensation, flags."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def attach(simulation, config, joints=("hinge",)):
 
 
 def held(simulation):
-    """What the engine itself holds, of its last environment."""
+    """Return the engine's own value, of its last environment."""
     model = simulation.models[-1] if isinstance(simulation, MujocoSimulation) else simulation.solver.mj_model
     return {name: np.array(getattr(model, name)) for name in FIELDS}
 
@@ -129,7 +129,7 @@ def test_inertia_of_a_rotor_replaces_that_of_the_robots_actuator(engine, num_env
     [*((*engine, "actuator") for engine in ENGINES), *((*engine, "joint") for engine in ENGINES[:2])],
 )
 def test_friction_of_a_chain_replaces_all_damping_of_the_robot(engine, num_envs, of, robot, caplog):
-    """Also what grows with the square and the cube of the speed. Newton reads none of these of a joint."""
+    """Damping with the square and the cube of the speed is replaced as well. Newton reads neither of a joint."""
     if of == "joint":
         path = robot('<motor joint="hinge"/>', joint='damping="1 0.4 0.2"')
     else:
@@ -198,7 +198,7 @@ def test_several_environments_of_newton_refuse_what_they_cannot_replace(robot):
         before = simulation.solver.mjw_model.dof_damping.numpy().copy()
         with pytest.raises(actuon.SimulationError, match=r"own actuators add 1 to it, which MuJoCo Warp cannot drop"):
             attach(simulation, config)
-        with pytest.raises(actuon.SimulationError, match="folds damping of the robot's own actuators"):
+        with pytest.raises(actuon.SimulationError, match="adds damping of the robot's actuators"):
             attach(simulation, actuon.ActuatorConfig(LIMP, effort_mode="implicit"))
         np.testing.assert_array_equal(simulation.solver.mjw_model.dof_damping.numpy(), before)
 
@@ -243,7 +243,7 @@ def test_friction_that_the_engine_leaves_out_is_done_by_the_chain_or_refused(fla
 @pytest.mark.parametrize(("engine", "num_envs"), ENGINES)
 @pytest.mark.parametrize("flag", ["frictionloss", "damper"])
 def test_none_of_a_friction_that_is_switched_off_can_be_set(flag, engine, num_envs, robot, caplog):
-    """What the getter shows can be written back, and a group without friction has nothing to say."""
+    """The result of the getter can be written back, and a group without friction reports none."""
     path = robot(joint='damping="0.2" frictionloss="0.3"', flags=f'{flag}="disable"')
     cfg = IdealPDActuatorCfg(["hinge"], stiffness=0.0, damping=0.0, friction=0.0, viscous_friction=0.0)
     with engine(path, num_envs=num_envs) as simulation:
@@ -316,7 +316,7 @@ def test_no_drive_is_added_to_a_model_that_switches_all_of_them_off(parts, robot
 
 
 def test_an_added_drive_is_in_a_group_that_is_switched_on(robot):
-    """Also where the model's default class has its actuators in another one."""
+    """The model's default class may have its actuators in another group."""
     path = robot('<motor joint="wrist"/>', option='actuatorgroupdisable="0"')
     path.write_text(path.read_text().replace("<worldbody>", '<default><general group="0"/></default><worldbody>', 1))
     with MujocoSimulation(path) as simulation, implicit(simulation, stiffness=400.0, damping=20.0):
@@ -391,7 +391,7 @@ def test_compensation_and_motor_are_limited_together(gravcomp, mode, robot):
     ("actuator", "flags"), [("", ""), (f'<position joint="hinge" kp="{GAIN}"/>', 'actuation="disable"')]
 )
 def test_compensation_that_mujoco_leaves_out_takes_nothing_off_the_limit(actuator, flags, robot):
-    """As it does in a model without actuators, or with actuation switched off."""
+    """MuJoCo leaves it out in models without actuators, and if actuation is disabled."""
     path = robot(actuator, joint=COMPENSATED, body='gravcomp="2"', flags=flags)
     model = mujoco.MjModel.from_xml_path(str(path))
     data, expected = mujoco.MjData(model), []

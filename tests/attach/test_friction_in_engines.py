@@ -50,7 +50,7 @@ def attach(simulation, *effects, controller=LIMP):
 
 
 def held(simulation):
-    """What the engine itself holds of friction, of its first environment."""
+    """Return the engine's own friction, of its first environment."""
     if isinstance(simulation, MujocoSimulation):
         model = simulation.models[0]
     elif simulation.solver.use_mujoco_cpu:
@@ -168,7 +168,7 @@ def test_bare_arrays_are_as_the_engine(tmp_path):
 
 
 def test_the_default_friction_of_the_engine_creeps(tmp_path):
-    """What the page on friction says of MuJoCo: by default it gives way, and with what is set here hardly."""
+    """MuJoCo's friction gives way by default, and hardly with these settings, as the page on friction states."""
     drift = {}
     for name, solver in (("default", ""), ("firm", FIRM)):
         model = mujoco.MjModel.from_xml_path(str(pendulum(tmp_path, f'frictionloss="{WEIGHT / 0.9}" {solver}')))

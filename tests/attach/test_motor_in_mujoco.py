@@ -36,7 +36,7 @@ def in_mujoco(attributes, scale=1.0):
 
 
 def with_ours(tmp_path, clamping, effects=(), gains=(5.0, 0.1), push=0.0):
-    """The same, with the signals of the last step."""
+    """Do as `with_mujoco`, and return the signals of the last step as well."""
     (tmp_path / "wheel.xml").write_text(BODY.format(""))
     config = actuon.ActuatorConfig(actuon.PDControlConfig(*gains), clamping, effects=effects)
     found = []

@@ -37,14 +37,14 @@ def simulation(tmp_path):
 
 
 def signals_of(attached, name):
-    """What the motors of attachments say, together, shape (robots, joints)."""
+    """Return the signals of all motors, shape (robots, joints)."""
     each = [actuators.telemetry().signals[name] for actuators in attached]
     return functools.reduce(lambda one, other: np.where(np.isnan(one), other, one), each)
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["in_one_attachment", "in_two"])
 def test_all_motors_of_a_robot_hang_on_one_battery(simulation, apart, tmp_path):
-    """Also where they are two actuators; each robot on its own; after a reset of one, and from a saved state."""
+    """Two actuators may share it; robots do not; a reset of one and a saved state keep the others."""
     pairs = [(on_battery(), "hip"), (on_battery(actuon.RippleEffectConfig()), "knee")]
     sets = [pairs[:1], pairs[1:]] if apart else [pairs]
     attached = [actuon.ArticulationActuators.from_actuators("robot", some) for some in sets]
@@ -223,7 +223,7 @@ def test_a_shared_battery_refuses_what_has_none():
 
 
 def test_every_joint_of_every_robot_has_noise_of_its_own(simulation):
-    """Also where two actuators have the same seed."""
+    """Two actuators may have equal seeds."""
     noise, ripple = actuon.NoiseEffectConfig(bias=1.0), actuon.RippleEffectConfig()
     chains = [actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 0.0), effects=e) for e in ([noise], [noise, ripple])]
     robots = actuon.ArticulationActuators.from_actuators("robot", [(chains[0], "hip"), (chains[1], "knee")])
@@ -285,7 +285,7 @@ LATE = {"delay": 0.002, "spread": 0.02, "jitter": 0.01, "dropout": 0.1, "shortes
     ids=["noise", "lags"],
 )
 def test_robots_of_several_attachments_have_random_numbers_of_their_own(pair, chain):
-    """Which repeat, and do not change when another robot gets actuators too."""
+    """Random numbers repeat, and do not change if another robot gets actuators."""
     left, right = noisy_efforts(pair, ["left", "right"], chain)
     everyone = np.hstack([left, right])
     assert len(np.unique(everyone.T, axis=0)) == 2 * ENVS
@@ -357,7 +357,7 @@ def test_a_trip_is_said_once_with_joint_and_time(simulation, caplog):
 
 
 def test_noise_and_lags_are_not_limits(simulation):
-    """They change efforts, and clip none; an effort beyond the limit beside them is clipped, by it."""
+    """Noise and delays change efforts and clip none; the limit next to them clips and is named."""
     clamps = [actuon.MaxEffortClampingConfig(5.0)]
     effects = [actuon.NoiseEffectConfig(noise=0.1), actuon.CurrentLoopEffectConfig(0.01)]
     free = actuon.ActuatorConfig(actuon.PDControlConfig(10.0, 0.0), effects=effects)

@@ -65,14 +65,14 @@ STIFF = actuon.ActuatorConfig(
     effects=[actuon.FrictionEffectConfig(0.2, 0.05, static=0.5, stribeck_velocity=0.1)],
     effort_mode="implicit",
 )
-"""Slopes of the effort, and friction that changes in each step."""
+"""Derivatives of the effort, and friction that changes in each step."""
 
 KINDS = {
     "Euler": ("Euler", CHAIN),
     "implicitfast": ("implicitfast", CHAIN),
     "RK4": ("RK4", CHAIN),
-    "slopes": ("implicitfast", STIFF),
-    "slopes, discrete": ("discrete", STIFF),
+    "derivatives": ("implicitfast", STIFF),
+    "derivatives, discrete": ("discrete", STIFF),
 }
 """Integrators, with motors."""
 
@@ -82,7 +82,7 @@ INTEGRATION = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
 def targets(model, steps=STEPS):
-    """Controls of the two servos in each step. Those that hold slopes do nothing."""
+    """Controls of the two servos in each step. Those that hold derivatives do nothing."""
     rng = np.random.default_rng(3)
     controls = np.ones((steps, model.nu))
     controls[:, :2] = 0.4 + 0.8 * rng.standard_normal((steps, 2)).cumsum(axis=0) / np.sqrt(steps)
@@ -222,14 +222,14 @@ def test_what_is_called_between_steps_changes_no_bit(model, between):
         np.testing.assert_array_equal(state_of(model, data), expected[step], err_msg=f"step {step}")
 
 
-def test_slopes_count():
+def test_derivatives_count():
     """Most steps of the model with implicit efforts are within their limits."""
     model = actuon.mujoco.load(ARM.format(integrator="implicitfast"), STIFF)
     data, held = begun(model), []
     for control in targets(model):
         data.ctrl[:] = control
         mujoco.mj_step(model, data)
-        held.append([data.act[model.actuator(f"{name}_slope_qd").actadr[0]] for name in ("shoulder", "elbow")])
+        held.append([data.act[model.actuator(f"{name}_derivative_qd").actadr[0]] for name in ("shoulder", "elbow")])
     assert (np.array(held) == -1.5).mean() > 0.7
     actuon.mujoco.unload(model)
 

@@ -45,7 +45,7 @@ LIMIT = actuon.MaxEffortClampingConfig(12.0)
 
 
 class Both:
-    """The same robot in a plain loop and in a simulation.
+    """One robot in a plain loop and in a simulation.
 
     Args:
         text: MJCF, or a path.
@@ -300,7 +300,7 @@ def test_feedforward_counts_and_is_late(both):
 
 @pytest.mark.parametrize("actuators", ["", '<motor name="a" joint="a" gear="20" ctrlrange="-1 1"/>'])
 def test_joints_without_a_servo_get_a_control(both, actuators):
-    """Also those with a motor, which is switched off; the others keep theirs."""
+    """Joints with a motor get one too, and the motor is disabled; other joints keep theirs."""
     moved = both(mjcf(TWO, actuators + '<motor name="b" joint="b"/>'), {"a": LATE})
     motors = moved.nu
     assert moved.model.nu == motors + 1
@@ -563,7 +563,7 @@ def test_rollouts_with_seeds(noisy):
 
 
 def test_trajectories_without_random_numbers_are_alike():
-    """Also in what they remember."""
+    """Their memory is equal as well."""
     model = actuon.mujoco.load(mjcf(TWO, SERVOS), LATE)
     size = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
     states, _ = rollout.rollout(model, [mujoco.MjData(model)], np.zeros((3, size)), np.ones((1, 9, 2)))
@@ -775,7 +775,7 @@ def stiff(mode="implicit", **more):
 @pytest.mark.parametrize("delay", [None, actuon.DelayConfig(2)])
 @pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit", "discrete"])
 def test_implicit_efforts(both, integrator, delay):
-    """As in a simulation but for rounding: there a part of the effort is in `qfrc_applied`, the user's here."""
+    """Efforts equal a simulation's up to rounding: there, a part is in `qfrc_applied`, which is the user's here."""
     moved = both(ARM.format(integrator=integrator, island="enable"), stiff(delay=delay))
     moved.move(80, spread=0.3, exact=False, rtol=0.0, atol=1e-12)
     assert moved.model.opt.integrator == moved.simulation.models[0].opt.integrator
@@ -796,7 +796,7 @@ def test_efforts_that_would_diverge_are_implicit_on_their_own(both):
     """With `effort_mode` "auto", and so is the choice of the integrator."""
     text = ARM.format(integrator="Euler", island="enable")
     moved = both(text, {"shoulder": stiff("auto"), "elbow": actuon.ActuatorConfig(PD, effort_mode="auto")})
-    implicit = [moved.model.actuator(i).name.endswith("_slope_qd") for i in range(moved.model.nu)]
+    implicit = [moved.model.actuator(i).name.endswith("_derivative_qd") for i in range(moved.model.nu)]
     assert sum(implicit) == len(moved.simulation.models[0].actuator_ctrladr) - 2 > 0
     moved.move(60, spread=0.3, exact=False, rtol=0.0, atol=1e-12)
 
@@ -822,7 +822,7 @@ def test_an_implicit_effort_begins_within_its_limit(both):
     actuon.mujoco.unload(model)
 
 
-def test_chains_without_slopes_are_refused():
+def test_chains_without_derivatives_are_refused():
     matrix = ((1.0, 1.0), (1.0, -1.0))
     coupled = [
         actuon.ActuatorConfig(
@@ -903,7 +903,7 @@ def test_a_spec_that_is_given_stays_as_it_is():
 
 
 def test_a_motor_by_its_name_brings_its_inertia(both):
-    """As does its data sheet, and an actuator that is made of it."""
+    """A data sheet and an actuator made from it bring it as well."""
     sheet = actuon.find_motor("ak80-9").datasheet
     expected = both(EULER, sheet.actuator(PD))
     expected.move(30)

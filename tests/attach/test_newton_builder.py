@@ -66,7 +66,7 @@ def test_actuators_survive_every_way_of_copying():
 
 
 def test_same_efforts_as_newtons_own():
-    """The same calls, another import: the same numbers from `actuator.step(state, control)`."""
+    """Equal calls with another import give equal numbers from `actuator.step(state, control)`."""
     efforts = []
     for builder_class, controller in (
         (actuon.newton.ModelBuilder, actuon.ControllerPD),

@@ -79,7 +79,7 @@ def steps_of(count, rng, n=N):
 
 
 def efforts_of(actuator, steps, masks=None, stepping="two"):
-    """What stands in the output after each step, shape (T, n)."""
+    """Return the output after each step, shape (T, n)."""
     first, second = actuator.state(), actuator.state()
     found = []
     for t, (signals, efforts) in enumerate(steps):
@@ -211,7 +211,7 @@ def test_states_are_kept_apart(rng, tmp_path):
 
 
 def test_newtons_delay_and_clamps_around_it(rng):
-    """As around a drive of Newton's."""
+    """Newton's delay and clamps work around it as around Newton's drives."""
     dofs, lags = index_array(rng.permutation(N)), wp.array(rng.integers(0, 4, N), dtype=wp.int32)
     gains = [wp.full(N, value, dtype=wp.float32) for value in (40.0, 1.0)]
     steps, found = steps_of(12, rng), []
@@ -357,7 +357,7 @@ actuators:
 
 
 def test_what_a_drive_is_made_of(tmp_path):
-    """The same as for Motors."""
+    """A drive accepts all sources that Motors accept."""
     path = tmp_path / "robot.yaml"
     path.write_text(YAML)
     for config, options, gain in (

@@ -68,7 +68,7 @@ def test_the_inertia_of_a_rotor_is_the_joints_armature_once(engine, tmp_path, ca
 
 
 def test_joints_with_the_same_armature_are_named_in_one_warning(caplog):
-    """Also where a model is loaded for a loop of one's own."""
+    """A model loaded for a plain loop raises it as well."""
     spec = mujoco.MjSpec.from_string(WHEELS)
     spec.joint("second").armature = 0.2
     with caplog.at_level(logging.WARNING, "actuon.actuators"):

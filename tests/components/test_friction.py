@@ -44,7 +44,7 @@ class Bench:
         self.sim = {name: wp.zeros(n, dtype=float, requires_grad=grad) for name in names}
 
     def left(self, effort, load, qd, dt=DT):
-        """What friction leaves of efforts."""
+        """Return the efforts that remain after friction."""
         for name, values in zip(INPUTS, (effort, load, qd), strict=True):
             self.sim[name].assign(np.broadcast_to(values, self.sim[name].shape))
         self.sim["joint_f"].zero_()

@@ -62,7 +62,7 @@ def test_a_locked_joint_warms_as_the_two_exponentials_say(dt):
 
 
 def test_power_in_is_power_out_and_losses(rng):
-    """Also where voltage or current limits, while hot; and the energy that is counted is their sum."""
+    """Voltage or current may limit, while hot; the counted energy is the sum of these losses."""
     n, dt = 64, 0.0005
     heat = actuon.ClampingHeat(**HEAT | {"winding_time_constant": 1.0}, derating_start=900.0, derating_end=1000.0)
     motor = actuon.ClampingVoltage(
@@ -169,7 +169,7 @@ def test_a_spring_is_stable_at_any_stiffness_and_step(stiffness):
 
 
 def test_backlash_creates_no_energy(rng):
-    """What the joint gets is never more than what the motor gave, less what motor and teeth hold. It crosses gaps."""
+    """The joint gets at most the motor's work, less the energy in motor and teeth. It crosses gaps."""
     n, steps, dt = 48, 600, 0.001
     gap, stiffness, inertia = rng.uniform(0, 0.02, n), 10 ** rng.uniform(2, 6, n), rng.uniform(0.005, 0.05, n)
     bench = Bench(n, FREE, actuon.TransmissionBacklash(gap, stiffness, inertia, rng.uniform(0, 5, n)))

@@ -36,7 +36,7 @@ FORMATS = (".pt", ".pt2", ".onnx", ".safetensors")
 N = 70
 STEPS = 300
 MASKS = {42: np.arange(N) % 3 == 0}
-"""Which networks are reset, and before which step."""
+"""Networks to reset, and the step before which."""
 
 
 @real

@@ -177,6 +177,14 @@ def test_run_draws_the_robot_and_films_it(tmp_path):
     assert len(list(frames)) == 7
 
 
+@pytest.mark.parametrize("library", ["osmesa", "unknown"])
+def test_run_goes_on_without_the_library_that_mujoco_gl_names(library, tmp_path, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", library)
+    out, _ = in_a_process("run", ASSETS / "arm.xml", "--seconds", 0.02, "-o", tmp_path)
+    assert (f"no image: MuJoCo cannot draw here ({library}: " in out) != (tmp_path / "robot.png").exists()
+    assert (tmp_path / "effort.png").exists()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere MuJoCo can open a window without a screen")
 def test_run_goes_on_without_a_picture_where_nothing_can_draw(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MUJOCO_GL", "glfw")

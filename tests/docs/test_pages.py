@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documentation says is what the code does."""
+"""Pages of the documentation: their code runs, and their statements match the code."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_the_effort_that_is_logged_is_learned(plant):
 
 @pytest.fixture(scope="module")
 def written(plant, tmp_path_factory):
-    """What the command writes and says, of a short training."""
+    """Return the files and the output of the command after a short training."""
     folder = tmp_path_factory.mktemp("network")
     for i, log in enumerate(plant.runs):
         save_log(folder / f"run_{i}.csv", log)

@@ -75,7 +75,7 @@ def arm(tmp_path: Path) -> Path:
 
 
 def recorded(seed: int, seconds: float = 4.0, noise: float = 2e-4) -> Log:
-    """What MuJoCo alone does with the parameters of `TRUTH`, at a fine step, as a log at 100 Hz."""
+    """Return MuJoCo's own motion with the parameters of `TRUTH`, at a fine step, as a log at 100 Hz."""
     spec = mujoco.MjSpec.from_string(ARM)
     for drive in list(spec.actuators):
         spec.delete(drive)
@@ -296,7 +296,7 @@ def test_runs_after_one_in_which_all_trials_diverge_are_simulated(pendulum: Path
 
 @pytest.mark.parametrize("off", [np.inf, 0.15])
 def test_efforts_reach_the_engine_as_the_chain_says(pendulum: Path, off: float) -> None:
-    """A damping that an explicit effort makes diverge, and a tangent does not."""
+    """A damping that an explicit effort makes diverge, and an implicit one does not."""
     kp, kd, dt, inertia, weight = 200.0, 20.0, 0.002, 0.5 * 0.1**2, 0.5 * 9.81 * 0.1
     chain = actuon.ActuatorConfig(
         actuon.PDControlConfig(kp, kd), delay=actuon.InterpolatedDelayConfig(0.0), effort_mode="implicit"

@@ -446,7 +446,7 @@ def test_patterns_match_what_was_chosen_and_nothing_else(chosen, others, pattern
 
 
 def test_names_of_any_kind_come_through(tmp_path):
-    """Also those that YAML or a regular expression would read otherwise, and that would end a comment."""
+    """Names may be special in YAML or in a regular expression, or end a comment."""
     names = ["1", "true", "a: b", "(", "# x", "é", "two&#10;lines", "{}"]
     xml = "".join(
         f'<body name="b{i}"><joint name="{name}" axis="0 1 0"/><geom size=".1" mass="1"/></body>'
@@ -637,7 +637,7 @@ def test_usd_drives_are_converted_to_radians(tmp_path):
 
 @pytest.mark.parametrize(("length", "mass"), [(1.0, 1.0), (0.01, 1.0), (1.0, 0.001), (0.0254, 0.45359237)], ids=str)
 def test_usd_drives_are_converted_to_metres_and_kilograms(length, mass, tmp_path):
-    """The same drives, written in other units: 20 N·m/rad, 1 N·m·s/rad and 30 N·m; 5 N/m, 0.5 N·s/m, 7 N and 3 m/s."""
+    """Equal drives in other units: 20 N·m/rad, 1 N·m·s/rad and 30 N·m; 5 N/m, 0.5 N·s/m, 7 N and 3 m/s."""
     path = tmp_path / "robot.usda"
     stage = robot(Usd.Stage.CreateNew(str(path)))
     UsdGeom.SetStageMetersPerUnit(stage, length)

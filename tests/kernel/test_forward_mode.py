@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slopes of laws in all the ways in which people write them, against central differences in float64."""
+"""Derivatives of laws in all the ways in which people write them, against central differences in float64."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def controller_of(a_law):
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.key)
 def test_laws_as_people_write_them(law, rng):
-    attrs = {"effort_slope_q": "by_q", "effort_slope_qd": "by_qd"}
-    actuator = actuon.Actuator(range(N), controller_of(law)(1.3), accumulate=False, control_tangent_attrs=attrs)
+    attrs = {"effort_derivative_q": "by_q", "effort_derivative_qd": "by_qd"}
+    actuator = actuon.Actuator(range(N), controller_of(law)(1.3), accumulate=False, control_derivative_attrs=attrs)
     q, qd = (rng.normal(0.0, 1.0, N).astype(np.float32) for _ in range(2))
     sim = {"joint_q": wp.array(q), "joint_qd": wp.array(qd), "joint_target_q": wp.zeros(N)}
     sim |= {"joint_target_qd": wp.zeros(N)} | {name: wp.full(N, np.nan) for name in ("joint_f", "by_q", "by_qd")}
@@ -143,7 +143,7 @@ def test_laws_as_people_write_them(law, rng):
         np.testing.assert_allclose(sim[attr].numpy()[smooth], expected[smooth], rtol=2e-2, atol=5e-2)
 
 
-def test_slopes_that_are_zero_for_certain_are_known():
+def test_derivatives_that_are_zero_for_certain_are_known():
     found = derivative_of(helper, (("x", 0),))
     assert found.returned == ((True, False), (True, False))
     assert derivative_of(with_early_returns, (("gain", 1),)).returned == ((False, True),)

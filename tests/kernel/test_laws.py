@@ -113,8 +113,8 @@ def test_as_the_reference_on_every_path(path, rng):
         np.testing.assert_array_equal(state.stages[2].clipped.numpy(), count)
 
 
-def test_slopes_and_bounds_pass_through_local_signals(rng):
-    names = ("effort_slope_q", "effort_slope_qd", "effort_min", "effort_max")
+def test_derivatives_and_bounds_pass_through_local_signals(rng):
+    names = ("effort_derivative_q", "effort_derivative_qd", "effort_min", "effort_max")
     actuator = actuon.Actuator(
         range(N), stages=stages()[:-1], accumulate=False, control_signal_attrs={name: name for name in names}
     )
@@ -131,8 +131,8 @@ def test_slopes_and_bounds_pass_through_local_signals(rng):
         clipped & (speed > 1.0), -np.sign(wanted * sim["joint_qd"]) * 6.0 / np.maximum(speed, 1.0) ** 2, 0.0
     )
     assert 0 < clipped.sum() < N
-    np.testing.assert_allclose(sim["effort_slope_q"], by_q, rtol=1e-5)
-    np.testing.assert_allclose(sim["effort_slope_qd"], by_qd, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(sim["effort_derivative_q"], by_q, rtol=1e-5)
+    np.testing.assert_allclose(sim["effort_derivative_qd"], by_qd, rtol=1e-5, atol=1e-6)
 
 
 def test_gradients_through_two_steps(rng):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels give the same bits with and without optimisation: tests compile most of them without.
 
-Compared are efforts, states, slopes, bounds and gradients of every chain and network of the golden files, and implicit
-steps. ``make test-levels`` runs this.
+Compared are efforts, states, derivatives, bounds and gradients of every chain and network of the golden files, and
+implicit steps. ``make test-levels`` runs this.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def test_the_help_of_the_command_lists_them():
 
 
 def test_a_format_is_a_reader_and_its_endings(tmp_path, monkeypatch):
-    """What a new one takes: a function that returns a table, in the list."""
+    """A new format takes one function that returns a table, in the list."""
 
     def read_rows(path):
         numbers = np.array([[float(cell) for cell in line.split()] for line in path.read_text().splitlines()])

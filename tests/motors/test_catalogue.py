@@ -35,15 +35,15 @@ def test_there_are_many_and_every_figure_has_a_source():
     assert len({actuon.find_motor(name).vendor for name in NAMES}) >= 5
     for name in NAMES:
         motor = actuon.find_motor(name)
-        assert set(motor.sources) == set(motor.datasheet.figures)
-        assert set(written[name]) <= {"vendor", "robots", "sources", "figures", "notes"}
-        assert set(written[name]["sources"]) == {said["source"] for said in written[name]["figures"].values()}
-        assert all(set(said) <= {"value", "at", "source"} for said in written[name]["figures"].values())
+        assert set(motor.sources) == set(motor.datasheet.values)
+        assert set(written[name]) <= {"vendor", "aliases", "robots", "sources", "values", "notes", "tolerance"}
+        assert set(written[name]["sources"]) == {said["source"] for said in written[name]["values"].values()}
+        assert all(set(said) <= {"value", "at", "source"} for said in written[name]["values"].values())
         assert all("." in source for source in motor.sources.values())
 
 
 def largest_efforts(sheet, speeds):
-    """What an actuator with this motor gives at the joint at most, along the motion, at each of these speeds."""
+    """Return the largest effort at the joint along the motion, at each of these speeds."""
     builder = actuon.ActuatorBuilder()
     for index in range(len(speeds)):
         builder.add(sheet.actuator(actuon.PDControlConfig(1e6, 0.0)), index=index)
@@ -56,17 +56,17 @@ def largest_efforts(sheet, speeds):
 
 
 def assert_envelope_is_printed(sheet):
-    """The envelope at the joint against every figure of its own table that speaks of it."""
-    figures = sheet.at_joint
-    corners = figures.get("driving_curve", ())
-    most = figures.get("peak_torque", figures.get("stall_torque", corners[0][1] if corners else None))
-    fastest = figures.get("max_speed", figures.get("no_load_speed", corners[-1][0] if corners else None))
+    """The envelope at the joint against the values of its own table."""
+    values = sheet.at_joint
+    corners = values.get("driving_curve", ())
+    most = values.get("peak_torque", values.get("stall_torque", corners[0][1] if corners else None))
+    fastest = values.get("max_speed", values.get("no_load_speed", corners[-1][0] if corners else None))
     ends = () if fastest is None else (0.999 * fastest, 1.001 * fastest)
-    rated = figures.get("rated_speed", 0.0)
+    rated = values.get("rated_speed", 0.0)
     efforts = largest_efforts(sheet, np.maximum([0.0, rated, *ends, *(speed for speed, _ in corners)], 1e-6))
     at_rest, at_rated, *rest = efforts
     assert at_rest == pytest.approx(most, rel=1e-5)
-    assert at_rated >= figures.get("rated_torque", 0.0)
+    assert at_rated >= values.get("rated_torque", 0.0)
     if ends:
         assert rest[0] > 0.0 >= rest[1]
     np.testing.assert_allclose(rest[len(ends) :], [effort for _, effort in corners], rtol=1e-5, atol=1e-4)
@@ -83,7 +83,7 @@ def test_an_envelope_starts_and_ends_where_both_ends_are_printed():
         "joint", stall_torque=0.55, no_load_speed=420.0, kt=0.06, resistance=2.424, supply_voltage=24.0
     )
     assert_envelope_is_printed(sheet)
-    became = {use.figure: use.became for use in sheet.table()}
+    became = {use.name: use.became for use in sheet.table()}
     assert became["no_load_speed"] == "voltage.torque_constant"
     assert became["stall_torque"] == "voltage.resistance"
     assert became["kt"] == became["resistance"] == "cross-check only"
@@ -98,6 +98,17 @@ def test_names_are_found_however_they_are_spelled():
         actuon.find_motor(7)
 
 
+def test_names_on_motors_are_aliases(tmp_path):
+    """Each names one motor, differs from all names, and works in YAML."""
+    aliases = [alias for name in NAMES for alias in actuon.find_motor(name).aliases]
+    assert {"RS03", "XL330-M288-T", "DM-J4340-2EC"} <= set(aliases)
+    plain = [name.replace("-", "").replace(".", "").replace(" ", "").lower() for name in (*NAMES, *aliases)]
+    assert len(set(plain)) == len(plain)
+    for name in NAMES:
+        assert all(actuon.find_motor(alias).name == name for alias in actuon.find_motor(name).aliases)
+    assert load(tmp_path, "RS03") == load(tmp_path, "robstride-03")
+
+
 def test_a_motor_by_name_in_yaml(tmp_path):
     sheet = actuon.find_motor("ak80-9").datasheet
     loaded = load(tmp_path, "ak80-9", "    delay: {delay_steps: 2}\n    effects: []\n")
@@ -109,7 +120,7 @@ def test_a_motor_by_name_in_yaml(tmp_path):
     assert "motor:" not in (tmp_path / "saved.yaml").read_text()
 
 
-def test_figures_of_a_motor_can_be_replaced_in_yaml(tmp_path):
+def test_values_of_a_motor_can_be_replaced_in_yaml(tmp_path):
     pd = actuon.PDControlConfig(25.0, 0.5)
     knee = load(tmp_path, "{name: mini-cheetah, gear_ratio: 9.33, peak_torque: null}")
     sheet = actuon.find_motor("mini-cheetah").datasheet

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors from data sheets: what figures become, where they were taken, and what contradicts what."""
+"""Motors from data sheets: parameters from values, sides of the gear, contradictions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import actuon
-from actuon.motors.figures import FIGURES, SPELLINGS, Figures
+from actuon.motors.quantities import QUANTITIES, SPELLINGS, SheetValues
 from tests.support.paths import ROOT
 
 SERVO = dict(stall_torque=6.0, no_load_speed_rpm=63.0, supply_voltage=12.0, stall_current=4.1)
@@ -37,7 +37,7 @@ RPM = 2.0 * math.pi / 60.0
 
 
 def uses(sheet):
-    return {use.figure: use.became for use in sheet.table()}
+    return {use.name: use.became for use in sheet.table()}
 
 
 def test_stall_torque_and_no_load_speed_make_a_dc_motor():
@@ -69,7 +69,7 @@ def test_a_torque_at_the_joint_is_what_the_gears_losses_leave():
     ] == pytest.approx(16.0)
 
 
-def test_electrical_figures_make_a_voltage_limit():
+def test_electrical_values_make_a_voltage_limit():
     sheet = actuon.MotorDatasheet(DRIVE_AT, **DRIVE)
     gear, voltage = sheet.stages()
     assert gear == actuon.GearTransmissionConfig(ratio=9.0, rotor_inertia=579e-7)
@@ -88,8 +88,8 @@ def test_electrical_figures_make_a_voltage_limit():
 
 
 def test_losses_that_slow_a_motor_make_a_line_through_both_ends():
-    figures = dict(kt=2.409, stall_torque=10.6, no_load_speed_rpm=30.0, supply_voltage=12.0, resistance=12.0 / 4.4)
-    sheet = actuon.MotorDatasheet("joint", **figures)
+    values = dict(kt=2.409, stall_torque=10.6, no_load_speed_rpm=30.0, supply_voltage=12.0, resistance=12.0 / 4.4)
+    sheet = actuon.MotorDatasheet("joint", **values)
     assert sheet.stages() == [actuon.DCMotorClampingConfig(10.6, math.pi, 10.6)]
     by_constants = sheet.replaced(stall_torque=None)
     (motor,) = by_constants.stages()
@@ -97,7 +97,7 @@ def test_losses_that_slow_a_motor_make_a_line_through_both_ends():
     assert uses(by_constants)["resistance"] == "dc_motor.saturation_effort"
 
 
-def test_thermal_figures_derate_to_the_rated_torque():
+def test_thermal_values_derate_to_the_rated_torque():
     sheet = actuon.MotorDatasheet(DRIVE_AT, **DRIVE, **HEAT)
     _, heat, _ = sheet.stages()
     assert heat.motor_constant == pytest.approx(48.0 / (570.0 * RPM * 9.0) / math.sqrt(0.16))
@@ -164,19 +164,21 @@ def test_an_actuator_gives_at_the_joint_what_the_sheet_says():
     ],
 )
 def test_units_by_name(name, value, si):
-    figure = SPELLINGS[name].figure
+    quantity = SPELLINGS[name].quantity
     others = {"peak_torque": 1e-3, "gear_ratio": 1.0}
-    if figure == "no_load_speed":
+    if quantity == "no_load_speed":
         others["stall_torque"] = 1.0
-    assert actuon.MotorDatasheet("joint", **{name: value}, **others).at_joint[figure] == pytest.approx(si, rel=1e-6)
+    assert actuon.MotorDatasheet("joint", **{name: value}, **others).at_joint[quantity] == pytest.approx(si, rel=1e-6)
 
 
 def test_an_editor_and_the_docs_know_every_figure():
     text = (ROOT / "docs/motors/datasheet.md").read_text("utf-8")
-    assert all(f"| `{name}` | {figure.unit} |" in text and figure.doc in text for name, figure in FIGURES.items())
+    assert all(
+        f"| `{name}` | {quantity.unit} |" in text and quantity.doc in text for name, quantity in QUANTITIES.items()
+    )
     assert all(f"`{name}`" in text for name in SPELLINGS)
-    assert set(get_type_hints(Figures)) == set(SPELLINGS)
-    assert all(figure.doc for figure in FIGURES.values())
+    assert set(get_type_hints(SheetValues)) == set(SPELLINGS)
+    assert all(quantity.doc for quantity in QUANTITIES.values())
 
 
 CONTRADICTIONS = [
@@ -198,14 +200,14 @@ CONTRADICTIONS = [
 
 
 @pytest.mark.parametrize(("change", "message"), CONTRADICTIONS)
-def test_contradicting_figures_are_refused_with_both_values(change, message):
+def test_contradicting_values_are_refused_with_both_values(change, message):
     sheet = actuon.MotorDatasheet(DRIVE_AT, **DRIVE)
     with pytest.raises(actuon.ParameterError, match=message) as caught:
         sheet.replaced("motor" if "kt" in change else "joint", **change)
     assert f"{next(iter(change))} {next(iter(change.values())):g}" in str(caught.value)
 
 
-def test_another_voltage_needs_the_figures_at_that_voltage():
+def test_another_voltage_needs_the_values_at_that_voltage():
     servo = actuon.MotorDatasheet("joint", **SERVO)
     with pytest.raises(
         actuon.ParameterError, match="stall_torque is for a supply_voltage of 12 V, and would be kept at 14.8"
@@ -217,9 +219,9 @@ def test_another_voltage_needs_the_figures_at_that_voltage():
     assert drive.stages()[1].bus_voltage == 24.0
 
 
-def test_how_much_figures_may_differ_can_be_said():
-    figures = DRIVE | {"kt": 0.123, "no_load_speed_rpm": None}
-    assert actuon.MotorDatasheet(DRIVE_AT, tolerance=0.3, **figures).stages()[1].torque_constant == 0.123
+def test_how_much_values_may_differ_can_be_said():
+    values = DRIVE | {"kt": 0.123, "no_load_speed_rpm": None}
+    assert actuon.MotorDatasheet(DRIVE_AT, tolerance=0.3, **values).stages()[1].torque_constant == 0.123
     with pytest.raises(actuon.ParameterError, match="differ by 1%; at most 0% is allowed"):
         actuon.MotorDatasheet(DRIVE_AT, tolerance=0.0, **DRIVE)
     with pytest.raises(actuon.ParameterError, match="tolerance: got 2.0; must be ≥ 0 and < 1"):
@@ -227,7 +229,7 @@ def test_how_much_figures_may_differ_can_be_said():
 
 
 @pytest.mark.parametrize(
-    ("at", "figures", "message"),
+    ("at", "values", "message"),
     [
         ("joint", dict(torque=5.0), "'torque' can be stall_torque, peak_torque, rated_torque; say which"),
         ("joint", dict(speed=5.0), "'speed' can be no_load_speed, rated_speed, max_speed; say which"),
@@ -263,22 +265,22 @@ def test_how_much_figures_may_differ_can_be_said():
             "no_load_speed alone does not define a torque-speed line; also give stall_torque",
         ),
         ("joint", dict(braking_curve=[(0.0, 1.0)], peak_torque=1.0), "braking_curve needs driving_curve"),
-        ("joint", dict(driving_curve=[(0.0, -1.0)]), "driving_curve: got .* speeds in rising order"),
+        ("joint", dict(driving_curve=[(0.0, -1.0)]), "driving_curve: got .* speeds not falling"),
         ("joint", dict(peak_torque=5.0, winding_time_constant=20.0), "winding_time_constant is for the heat"),
     ],
 )
-def test_what_a_sheet_cannot_say_is_refused(at, figures, message):
+def test_what_a_sheet_cannot_say_is_refused(at, values, message):
     with pytest.raises(actuon.ParameterError, match=message):
-        actuon.MotorDatasheet(at, **figures)
+        actuon.MotorDatasheet(at, **values)
 
 
 def test_a_sheet_shows_what_it_holds():
     sheet = actuon.MotorDatasheet(DRIVE_AT, **DRIVE)
     assert eval(repr(sheet), {"MotorDatasheet": actuon.MotorDatasheet}) == sheet
     assert sheet.replaced(peak_torque=np.float32(20.0)) != sheet
-    assert [use.figure for use in sheet.table()] == list(DRIVE)
+    assert [use.name for use in sheet.table()] == list(DRIVE)
     assert all(use.became and bool(use.how) >= use.is_used for use in sheet.table())
-    checked = [use.figure for use in sheet.table() if not use.is_used]
-    assert {use.became for use in sheet.table() if use.figure in checked} == {"cross-check only"}
+    checked = [use.name for use in sheet.table() if not use.is_used]
+    assert {use.became for use in sheet.table() if use.name in checked} == {"cross-check only"}
     assert "kt" in checked
     assert "resistance_mohm" not in checked

@@ -514,7 +514,7 @@ def test_bad_paths(tmp_path):
 
 
 def test_metadata_is_read_from_the_archive_alone(tmp_path):
-    """Also where the rest of the archive is no network."""
+    """The rest of the archive need not be a network."""
     path = tmp_path / "net.pt"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("net/code/__torch__.py", "")

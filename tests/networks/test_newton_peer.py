@@ -231,7 +231,7 @@ def test_a_drive_of_newton_serves_actuators_of_any_size(tmp_path):
 
 
 def normalised(columns, signals):
-    """What a network sees, written from Newton's description; shape (N, columns)."""
+    """Return the inputs of a network, written from Newton's description; shape (N, columns)."""
     q, qd, target_q, target_qd = (
         signals[name] for name in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")
     )
@@ -259,7 +259,7 @@ def mlp_of_columns(path, module=None):
 
 
 def fed_by_columns(module, steps):
-    """What such a network gives, shape (steps, N)."""
+    """Return the efforts of such a network, shape (steps, N)."""
     zero = dict.fromkeys(steps[0], np.zeros(N, np.float32))
     efforts = []
     for t, signals in enumerate(steps):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file's graph computes is read from the graph: right far from zero too, or not taken for a known network."""
+"""A network is recognised by the graph of its file: equal far from zero as well, or not recognised."""
 
 from __future__ import annotations
 

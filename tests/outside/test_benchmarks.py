@@ -18,6 +18,7 @@ from benchmarks import (
     arrays,
     attaching,
     contenders,
+    derivatives,
     environments,
     given,
     groups,
@@ -26,7 +27,6 @@ from benchmarks import (
     one_robot,
     own_loop,
     robots,
-    tangents,
 )
 from benchmarks.__main__ import GATES, PARTS, main
 from benchmarks.gate import Disagreement
@@ -80,16 +80,16 @@ def test_a_contender_that_is_off_is_caught(part, contender, method, monkeypatch)
 
 
 @pytest.mark.parametrize(("number", "where"), [("joint_f", "effort"), ("by_q", "derivative by joint_q")])
-def test_a_tangent_that_is_off_is_caught(number, where, monkeypatch):
-    first = tangents.Tangent.first
+def test_an_implicit_effort_that_is_off_is_caught(number, where, monkeypatch):
+    first = derivatives.Contender.first
 
     def shifted(self, *arguments):
         numbers = first(self, *arguments)
         return numbers | {number: numbers[number] + 10.0} if self.label == "with derivatives" else numbers
 
-    monkeypatch.setattr(tangents.Tangent, "first", shifted)
-    with pytest.raises(Disagreement, match=f"^tangents, .*, 12 DOFs, {where}: with derivatives differs from"):
-        GATES["tangents"].check()
+    monkeypatch.setattr(derivatives.Contender, "first", shifted)
+    with pytest.raises(Disagreement, match=f"^derivatives, .*, 12 DOFs, {where}: with derivatives differs from"):
+        GATES["derivatives"].check()
 
 
 def test_gains_that_are_off_are_caught(monkeypatch):

@@ -35,7 +35,7 @@ ORDER = [
     "warp_messages",
     "sim",
     "attach.batteries",
-    "attach.engine_side",
+    "attach.solved_by_engine",
     "attach.chain_set",
     "stability.chain_response",
     "stability.limits",

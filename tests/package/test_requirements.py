@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the project may be installed with: bounded by what was tried, and exact where ``make`` installs it."""
+"""Requirements of the project: bounded by tried versions, and exact for installs by ``make``."""
 
 from __future__ import annotations
 

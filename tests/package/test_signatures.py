@@ -19,7 +19,7 @@ UNKNOWN = {
     "OgnArticulationActuators.release": "OmniGraph's own",
     "OgnArticulationActuators.release_instance": "OmniGraph's own",
 }
-"""What is Any in public signatures, and why."""
+"""Reasons for each Any in public signatures."""
 DECLARED = ("actuon.components", "actuon.declare", "actuon.kernel")
 """Modules whose classes take whatever their parameters are declared to be."""
 

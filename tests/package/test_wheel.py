@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user gets: the wheel, installed outside the checkout, runs what the README and the docs show."""
+"""The wheel, installed outside the checkout, runs the commands of README and docs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def installed(wheel, tmp_path_factory):
 
 
 def strict_mypy(folder, environment, programs):
-    """What ``mypy --strict`` prints about programs of a user, by name, which use the installed package."""
+    """Return the output of ``mypy --strict``, by name, for user programs that use the installed package."""
     for name, code in programs.items():
         (folder / name).write_text(code, "utf-8")
     unread = "matplotlib.*,mujoco.*,newton.*,onnx.*,pxr.*,ruamel.*,torch.*"

@@ -181,7 +181,7 @@ def test_heat_at_a_constant_effort_settles_where_the_loss_is_carried_off():
     assert found.temperature[-1] == pytest.approx(25.0 + 3.0 * loss, abs=0.05)
     assert found.housing[-1] == pytest.approx(25.0 + 2.0 * loss, abs=0.05)
     hot = heat(config, Conditions(duty=1.0))
-    assert hot.wanted.max() == 8.0
+    assert hot.requested.max() == 8.0
     assert hot.time[-1] == pytest.approx(200.0, rel=0.01)
     assert hot.effort[0] == 8.0
     assert 1.0 < hot.effort[-1] < 5.0
@@ -261,7 +261,7 @@ def test_plot_says_why_there_is_nothing_to_draw(record, tmp_path, complaint):
         ((record / "run.npz", "--kind", "step"), "the other kinds need a robot"),
         (
             ("coupled.yaml", "--kind", "step"),
-            "nothing to draw: ankle: its joints are coupled: what one of them can give",
+            "nothing to draw: ankle: its joints are coupled: the available effort of one",
         ),
         (
             ("min-cheetah",),

@@ -289,7 +289,7 @@ def test_a_large_robot_is_written_in_one_walk():
 
 
 def test_every_joint_that_an_entry_matches_gets_a_prim(tmp_path):
-    """Also where names that only folders tell apart look the same once they are one word."""
+    """Names that differ by folder only stay apart."""
     stage = Usd.Stage.CreateNew(str(tmp_path / "robot.usda"))
     joints = ("/R/l/knee", "/R/r/knee", "/R/r_knee", "/R/a/b_c", "/R/a_b/c", "/R/x/b_c", "/R/x/c")
     for path in joints:

@@ -80,7 +80,7 @@ def test_yaml(folder):
 
 @pytest.mark.parametrize("path", ["net.PT", "net.pt/", "./net.pt/.", "sub/../net.pt2", "net.pth", "'net.pt '"])
 def test_spellings(path, folder):
-    """What the loader would take for a PyTorch file is one here too; what it would not is refused by its format."""
+    """PyTorch files are detected as the loader detects them; the format refuses all others."""
     (folder / "a.yaml").write_text(YAML.replace("net.pt", path))
     if path == "'net.pt '":
         (entry,) = actuon.load_actuators(folder / "a.yaml")

@@ -109,7 +109,7 @@ def test_networks_that_cannot_be(name, content, match, tmp_path):
     [("unitree_go1", actuon.ControllerNeuralMLP), ("anydrive_v3_lstm", actuon.ControllerNeuralLSTM)],
 )
 def test_published_networks(name, cls, tmp_path):
-    """They carry no metadata: what they hold says what they are."""
+    """Files carry no metadata; their content determines the architecture."""
     _, prim = with_network(tmp_path, CHECKPOINTS / f"{name}.pt")
     parsed = actuon.parse_actuator_prim(prim, allow_unsafe_torch_checkpoints=True)
     assert parsed.controller_class is cls

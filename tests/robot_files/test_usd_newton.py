@@ -33,7 +33,7 @@ def assert_same_values(ours, theirs):
 
 
 def assert_same(ours, theirs):
-    """The same components with the same values, as far as Newton's parser gives them: it leaves defaults out."""
+    """Check that components have equal values, as far as Newton's parser returns them: it omits defaults."""
     assert CLASSES[ours.controller_class] is theirs.drive_class
     assert_same_values(ours.controller_kwargs, theirs.drive_kwargs)
     assert [CLASSES[cls] for cls, _ in ours.component_specs] == [cls for cls, _ in theirs.component_specs]

@@ -40,7 +40,7 @@ def assert_same_contents(found, expected):
 
 
 def resumed(folder, cases):
-    """What each case found in the process that saved it, and in another one, which takes them all."""
+    """Return the results of each case in the saving process, and in another one that loads all cases."""
     here = {case: saved_runs.save(folder, case) for case in cases}
     command = [sys.executable, "-m", "tests.support.saved_runs", folder, *here]
     done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
@@ -171,7 +171,7 @@ def test_the_file_of_another_simulation_is_refused(make, match, saved):
         ),
         (
             [{"config": actuon.ActuatorConfig(PD, LATE.clamping, actuon.DelayConfig(4))}],
-            r"attachment 0: actuators\[0\]: is the state of a chain with Delay of 3 steps; this one has Delay of 4",
+            r"attachment 0: actuators\[0\]: is the state of motors with Delay of 3 steps; this one has Delay of 4",
         ),
         (
             [{"config": actuon.ActuatorConfig(PD, LATE.clamping, LATE.delay, control_every=2)}],

@@ -62,7 +62,7 @@ def test_a_stable_robot(tmp_path):
     assert out.endswith("✓ no other problems found\n")
 
 
-def test_the_integrator_of_tangents_is_not_worth_a_warning_where_nothing_is_stepped(tmp_path, caplog):
+def test_the_integrator_of_implicit_efforts_is_not_worth_a_warning_where_nothing_is_stepped(tmp_path, caplog):
     path = saved(tmp_path, {"shoulder": (50.0, 2.0), "elbow": (5.0, 0.1)})
     yaml = path.with_name("robot.actuon.yaml")
     yaml.write_text(yaml.read_text().replace("    controller:", "    effort_mode: implicit\n    controller:"))
@@ -91,7 +91,9 @@ def test_an_unstable_robot_is_told_what_would_do(tmp_path):
     out = command("check", path, code=1)
     assert " ".join(problem.split()) in " ".join(out.split())
     assert used in out
-    assert "100 %: unstable" in " ".join(out.split())
+    assert "unstable from 100 %; armature → minimum" in " ".join(out.split())
+    assert out.count(used) == 3  # in the table, and twice in the problem
+    assert "suggested" not in out
     assert "│ ✗ │ elbow " in out
     assert actuon.check(path, dt=0.5 * found.robots[0].largest_dt).stable
     command("check", path, "--dt", 0.5 * found.robots[0].largest_dt)

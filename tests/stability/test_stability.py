@@ -59,7 +59,7 @@ def study(model, configs, **options):
 
 
 def answer(configs, dt=DT, **options):
-    """What chains answer to small motions."""
+    """Return the responses of motor models to small motions."""
     with MujocoSimulation(two(), **options) as simulation:
         pairs = [(config, name) for name, config in configs.items()]
         paths = [robot.path for robot in simulation.robots]
@@ -115,7 +115,7 @@ def test_damping_of_the_joint_is_implicit_and_counts_as_half_of_itself(integrato
 
 @pytest.mark.parametrize("ratio", [1.0, 3.0])
 def test_viscous_friction_of_a_stage_counts_as_damping_of_the_joint(ratio):
-    """As the engine gets it: at the joint, in place of the model's own."""
+    """The engine receives it at the joint, instead of the model's own."""
     rub = actuon.FrictionEffectConfig(viscous=2.0 / ratio**2)
     chain = {"turn": pd(10.0, 0.1, transmission=actuon.GearTransmissionConfig(ratio=ratio), effects=[rub])}
     found, expected = study(two(0.1), chain, poses=0), study(two(2.0), {"turn": pd(10.0, 0.1)}, poses=0)
@@ -294,8 +294,8 @@ def test_public_robots_diverge_where_it_is_predicted(name):
 @pytest.mark.parametrize(("integrator", "kp", "is_stable"), [
     ("implicitfast", 1200.0, True), ("implicitfast", 1400.0, False), ("discrete", 1e5, True)
 ])  # fmt: skip
-def test_tangents_need_stiffness_below_what_their_damping_holds(integrator, kp, is_stable):
-    """Under implicitfast, kp·h² < 4 I + 2 h kd; where slopes by position are taken in too, anything is stable."""
+def test_implicit_efforts_need_stiffness_below_what_their_damping_holds(integrator, kp, is_stable):
+    """Under implicitfast, kp·h² < 4 I + 2 h kd; where derivatives by position are taken in too, anything is stable."""
     kd = 0.5
     spec = mujoco.MjSpec.from_string(TWO.replace("DAMPING", "0"))
     spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator.upper()}")
@@ -317,7 +317,7 @@ def test_tangents_need_stiffness_below_what_their_damping_holds(integrator, kp, 
 
 
 @pytest.mark.parametrize(("make", "ending"), [(MujocoSimulation, "xml"), (NewtonSimulation, "usda")])
-def test_tangents_are_the_same_before_and_after_a_step(make, ending):
+def test_implicit_efforts_are_the_same_before_and_after_a_step(make, ending):
     with make(ASSETS / f"arm.{ending}") as simulation:
         path = simulation.robots[0].path
         with ArticulationActuators(path, simulation=simulation, effort_mode="implicit") as actuators:

@@ -28,7 +28,7 @@ actuators:
 
 
 class OmniGraphNode:
-    """What OmniGraph gives of a node."""
+    """OmniGraph's interface of a node."""
 
     def __init__(self, number=1, instance=7):
         self.number, self.instance = number, instance

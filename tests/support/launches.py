@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernels are launched, or bound to be launched again and again."""
+"""Record which kernels are launched, or bound for repeated launches."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ LAG, ROUNDS, SECONDS = 2, 15, 0.1
 
 
 def of_one_file(folder, mode=None):
-    """The same chains in a YAML file, so that one config drives all joints."""
+    """Return equal motor models in a YAML file, so that one config drives all joints."""
     entries = [
         actuon.ActuatorEntry(f"group{i}", cfg.target_names_expr, cfg.actuator) for i, cfg in enumerate(of_ours(LAG))
     ]
@@ -45,7 +45,7 @@ def robot_in_scene(actuators, num_envs):
 
 
 def efforts(scene, simulation):
-    """What motors are told after five commands."""
+    """Return the efforts of motors after five commands."""
     robot = scene["robot"]
     for step in range(5):
         generator = torch.Generator().manual_seed(step)

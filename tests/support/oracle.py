@@ -114,7 +114,7 @@ class Oracle:
         return computed, effort
 
     def late(self, *command):
-        """What arrives now of the target positions, target velocities and feedforward, each of shape (N,)."""
+        """Return the delayed target positions, target velocities and feedforward, each of shape (N,)."""
         late = np.stack(command)
         if self.lags is not None:
             for i in range(self.n):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What actuators on robots remember, as arrays to compare."""
+"""Memory of actuators on robots, as arrays to compare."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests have called in another process."""
+"""Calls of tests in another process."""
 
 from __future__ import annotations
 

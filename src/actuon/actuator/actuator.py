@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Actuator`: runs a chain of stages for N DOFs, as one kernel if every component has a law."""
+"""`Actuator`: steps the motor model of N DOFs, as one kernel if every component has a stage function."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from ..declare.config import Config
 from ..declare.registry import ComponentKind
 from ..errors import ParameterError, StateError, StructureError, listed
 from ..kernel.build import kernel_for
-from ..kernel.chain import HELD, LIMITED_BY, SIGNALS, TANGENT, check_stages, custom_signal
+from ..kernel.chain import HELD, IMPLICIT_SIGNALS, LIMITED_BY, SIGNALS, check_stages, custom_signal
 from ..kernel.launch import CCall
 from ..kernel.state import Cells, Memory
 from ..kernel.types import Flavour
 from ..typing import Array, IndexLike, PathLike
 from .config import Part, arranged_stages, built, checked_control_every
-from .implicit_step import ImplicitStepper, slope_obstacle
+from .implicit_step import ImplicitStepper, derivative_obstacle
 from .newton_parts import NewtonPart
 from .response import Response
 from .state import ActuatorState
@@ -51,8 +51,8 @@ _Part = TypeVar("_Part", bound=Component)
 class Actuator:
     """Sensors → delay → controller → transmission → clamping → effects, for N DOFs at once.
 
-    A step is one kernel launch if every component has a law. `step` *adds* the effort to the output array: zero it
-    first. Several actuators may write to the same array.
+    A step is one kernel launch if every component has a stage function (`law`). `step` *adds* the effort to the output
+    array: zero it first. Several actuators may write to the same array.
 
     Args:
         indices: DOF indices into velocities, velocity targets, feedforward and output, shape (N,).
@@ -76,15 +76,15 @@ class Actuator:
         accumulate: Add the effort to the outputs. False overwrites them: they need no zeroing, and
             ``effort_indices`` must not repeat.
         transmission: Gear, linkage or spring between motor and joint. Later stages work on the motor side.
-        effects: Losses and lags between motor and joint, in order, after the limits.
+        effects: Friction, current loop and other effects between motor and joint, in order, after the limits.
         sensors: Sensors between joint and controller, in order.
         stages: All stages in any other order, instead of the arguments by kind.
         control_signal_attrs: Names of arrays in the simulation's control for the signals of stages, by signal, or a
             function that returns the array's name for a signal. They are written at ``effort_indices``.
             ``"limited_by"`` is the position of the last stage that limited the effort, or -1.
-        control_tangent_attrs: Like ``control_signal_attrs``, for signals that cost time and are computed only if
-            named: ``"effort_slope_q"`` and ``"effort_slope_qd"``, the derivatives of the effort by joint position and
-            velocity, and ``"effort_min"`` and ``"effort_max"``, the bounds that the limits allow.
+        control_derivative_attrs: Like ``control_signal_attrs``, for signals that cost time and are computed only if
+            named: ``"effort_derivative_q"`` and ``"effort_derivative_qd"``, the derivatives of the effort by joint
+            position and velocity, and ``"effort_min"`` and ``"effort_max"``, the bounds that the limits allow.
         drive: Alias of ``controller``, by its name in Newton.
         control_every: Run the controller at every k-th step, first after a reset, with a time step of k·``dt``. Its
             effort is held in between. All other stages run at every step.
@@ -92,8 +92,8 @@ class Actuator:
             ``dry_friction`` and ``viscous_friction`` to the engine.
         robot_dofs: DOFs of one robot, adjacent in ``indices``. The state of each robot is then one block of memory,
             arrays of states have shape (robots, DOFs), and `c_call` can step a single robot.
-        fused: Run the chain as one kernel if every component has a law. False launches the stages one by one, for
-            comparison and debugging: slower, identical results, no ``control_tangent_attrs``.
+        fused: Run the motor model as one kernel if possible. False launches the stages one by one, for
+            comparison and debugging: slower, identical results, no ``control_derivative_attrs``.
 
     Examples:
         >>> actuator = actuon.Actuator(range(2), actuon.ControllerPD(kp=[40.0, 20.0], kd=1.0))
@@ -129,7 +129,7 @@ class Actuator:
         sensors: Sequence[Sensor | Config] | None = None,
         stages: Sequence[Part] | None = None,
         control_signal_attrs: Mapping[str, str] | Callable[[str], str] | None = None,
-        control_tangent_attrs: Mapping[str, str] | None = None,
+        control_derivative_attrs: Mapping[str, str] | None = None,
         drive: Controller | Config | NewtonPart | None = None,
         control_every: int = 1,
         in_engine: bool = False,
@@ -182,13 +182,13 @@ class Actuator:
         self.control_output_attr = control_output_attr
         self.control_computed_output_attr = control_computed_output_attr
         self._fused = bool(fused) and all(component.is_fused() for component in self._stages)
-        why_not = self.slope_obstacle()
-        if control_tangent_attrs and why_not:
-            raise StructureError(f"control_tangent_attrs: the effort has no derivatives: {why_not}")
+        why_not = self.derivative_obstacle()
+        if control_derivative_attrs and why_not:
+            raise StructureError(f"control_derivative_attrs: the effort has no derivatives: {why_not}")
         if callable(control_signal_attrs):
-            asked = (signal for signal in self._offered() if signal not in TANGENT)
+            asked = (signal for signal in self._offered() if signal not in IMPLICIT_SIGNALS)
             control_signal_attrs = {signal: control_signal_attrs(signal) for signal in asked}
-        self.control_signal_attrs = {**(control_signal_attrs or {}), **(control_tangent_attrs or {})}
+        self.control_signal_attrs = {**(control_signal_attrs or {}), **(control_derivative_attrs or {})}
         self._check_names()
         self._wiring = self._wired(held)
         self._stateful = held is not None or any(component.is_stateful() for component in self._stages)
@@ -198,7 +198,7 @@ class Actuator:
         return default if value is None else index_array(value, name, self.device, self.num_actuators)
 
     def _bound(self, given: Sequence[Component], in_engine: bool) -> tuple[Component, ...]:
-        """Return a copy of each component for its place in the chain."""
+        """Return a copy of each component for its place in the motor model."""
         bound = []
         behind_spring = False
         for component in given:
@@ -233,7 +233,7 @@ class Actuator:
                 )
 
     def _wired(self, held: int | None) -> Wiring:
-        """Return the chain with the simulation arrays that it reads and writes."""
+        """Return the stages with the simulation arrays that they read and write."""
         through = {"pos": self.pos_indices, "vel": self.indices, "target_pos": self.target_pos_indices}
         layouts = {name: IndexLayout.of(indices) for name, indices in through.items()}
         layouts["target_vel"] = layouts["vel"]
@@ -288,13 +288,13 @@ class Actuator:
 
     @property
     def delay(self) -> Delay | DelayTime | DelayLowPass | None:
-        """Delay of the commands, the first of several; None in a chain without one."""
+        """Delay of the commands, the first of several; None without one."""
         found = (stage for stage in self._stages if stage.kind is ComponentKind.DELAY)
         return next(found, None)  # type: ignore[return-value]
 
     @property
     def transmission(self) -> AnyTransmission | None:
-        """Transmission between motor and joint; None in a chain without one."""
+        """Transmission between motor and joint; None without one."""
         return next(iter(self._of_kind(AnyTransmission)), None)
 
     @property
@@ -304,7 +304,7 @@ class Actuator:
 
     @property
     def effects(self) -> tuple[AnyEffect, ...]:
-        """Losses and lags between motor and joint, in order."""
+        """Friction, current loop and other effects between motor and joint, in order."""
         return self._of_kind(AnyEffect)
 
     @property
@@ -331,11 +331,11 @@ class Actuator:
     def _offered(self) -> tuple[str, ...]:
         """Return the signals that a step can write: those of stages, ``limited_by``, and the effort's derivatives."""
         limited_by = [LIMITED_BY for component in self._stages if component.stage().limits][:1]
-        return (*self.signals, *limited_by, *(() if self.slope_obstacle() else TANGENT))
+        return (*self.signals, *limited_by, *(() if self.derivative_obstacle() else IMPLICIT_SIGNALS))
 
-    def slope_obstacle(self) -> str:
+    def derivative_obstacle(self) -> str:
         """Return why the effort has no derivatives; empty if it has."""
-        why_not = slope_obstacle(self._stages, self.requires_grad)
+        why_not = derivative_obstacle(self._stages, self.requires_grad)
         return why_not or ("" if self._fused else "its stages are launched one by one (fused=False)")
 
     @property
@@ -348,17 +348,32 @@ class Actuator:
     """Response of steps without the argument ``response``."""
 
     def is_stateful(self) -> bool:
-        """Return whether the actuator has memory, such as a delay buffer or an integral."""
+        """Return whether the actuator has memory, such as a delay buffer or an integral.
+
+        Examples:
+            >>> actuon.Actuator(range(2), actuon.ControllerPD(kp=40.0, kd=1.0)).is_stateful()
+            False
+        """
         return self._stateful
 
     def is_graphable(self) -> bool:
-        """Return whether steps can be captured in a graph."""
+        """Return whether steps can be captured in a graph.
+
+        Examples:
+            >>> actuon.Actuator(range(2), actuon.ControllerPD(kp=40.0, kd=1.0)).is_graphable()
+            True
+        """
         held = self._wiring.held
         can_hold = held is None or self._stages[held].is_fused()  # otherwise the host reads the controller's clock
         return can_hold and all(component.is_graphable() for component in self._stages)
 
     def is_fused(self) -> bool:
-        """Return whether a step is one kernel launch: not if a component brings its own kernels, or ``fused=False``."""
+        """Return whether a step is one kernel launch: no component has its own kernels, and ``fused`` is True.
+
+        Examples:
+            >>> actuon.Actuator(range(2), actuon.ControllerPD(kp=40.0, kd=1.0)).is_fused()
+            True
+        """
         return self._fused
 
     def state(self) -> ActuatorState | None:
@@ -395,7 +410,14 @@ class Actuator:
             path: A file written by a state of an actuator with the same stages and number of DOFs.
 
         Raises:
-            StateError: The file cannot be read, or belongs to another chain. The message names the difference.
+            StateError: The file cannot be read, or belongs to other motors. The message names the difference.
+
+        Examples:
+            >>> delay = actuon.Delay(delay_steps=1, max_delay=1)
+            >>> actuator = actuon.Actuator(range(2), actuon.ControllerPD(kp=40.0, kd=1.0), delay)
+            >>> actuator.state().save("state.npz")
+            >>> actuator.load_state("state.npz")
+            <State of 2 DOFs: Delay>
         """
         state = self.state()
         if state is None:
@@ -465,6 +487,14 @@ class Actuator:
 
         Raises:
             StructureError: The effort has no derivatives, which implicit steps require.
+
+        Examples:
+            >>> actuator = actuon.Actuator([0], actuon.ControllerPD(kp=1000.0, kd=10.0))
+            >>> actuator.set_effort_mode_implicit(actuon.Response(np.array([20.0])))  # 1/I of the joint
+            >>> names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
+            >>> sim = {name: np.zeros(1, np.float32) for name in names}
+            >>> sim["joint_target_q"][:] = 0.1
+            >>> actuator.step(sim, sim, dt=0.01)
         """
         if options is not None:
             raise ParameterError(
@@ -474,7 +504,13 @@ class Actuator:
         self._response = response if isinstance(response, Response) else Response(response)
 
     def set_effort_mode_explicit(self) -> None:
-        """Compute efforts at the velocities before each step, unless `step` gets a ``response``."""
+        """Compute efforts at the velocities before each step, unless `step` gets a ``response``.
+
+        Examples:
+            >>> actuator = actuon.Actuator([0], actuon.ControllerPD(kp=1000.0, kd=10.0))
+            >>> actuator.set_effort_mode_implicit(actuon.Response(np.array([20.0])))
+            >>> actuator.set_effort_mode_explicit()
+        """
         self._response = None
 
     def _given(self, sim_state: object, sim_control: object) -> tuple[Any, ...]:
@@ -496,7 +532,7 @@ class Actuator:
     def stepper(
         self, layouts: Mapping[str, IndexLayout], telemetry: tuple[str, ...] = (), *, keeps_rings: bool = True
     ) -> Stepper:
-        """Return another stepper of this chain and its states, for arrays in another layout.
+        """Return another stepper of these motors and their states, for arrays in another layout.
 
         Its ``step`` takes positions, velocities, both targets, feedforward, `custom_inputs`, the effort, the requested
         effort, and ``telemetry``, each an array or None, in this order. Each stepper needs its own next states.
@@ -562,7 +598,13 @@ class Actuator:
         return read_array(sim_control, name, "sim_control")
 
     def kernel_source(self) -> str:
-        """Return the Python source of the kernel that a step launches. Requires `is_fused`."""
+        """Return the Python source of the kernel that a step launches. Requires `is_fused`.
+
+        Examples:
+            >>> source = actuon.Actuator([0], actuon.ControllerPD(kp=40.0, kd=1.0)).kernel_source()
+            >>> "pd_law" in source
+            True
+        """
         if not self._fused:
             own = [type(component).__name__ for component in self._stages if not component.is_fused()]
             why = f"{own[0]} brings its own kernels" if own else "it was built with fused=False"
@@ -588,7 +630,7 @@ def held_controller(components: Sequence[Component], every: int) -> int | None:
     """Return the position of the controller that runs at one of ``every`` steps; None if it runs at each step.
 
     Raises:
-        StructureError: The chain does not have exactly one controller, or that has a closing law.
+        StructureError: There is not exactly one controller, or it has a closing function.
     """
     if every == 1:
         return None
@@ -599,7 +641,9 @@ def held_controller(components: Sequence[Component], every: int) -> int | None:
         )
     if components[found[0]].stage().closing is not None:
         name = type(components[found[0]]).__name__
-        raise StructureError(f"control_every: got {every}, but {name} has a closing law, which runs at every step")
+        raise StructureError(
+            f"control_every: got {every}, but {name} has a closing function (`closing_law`), which runs at every step"
+        )
     return found[0]
 
 

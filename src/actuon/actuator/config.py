@@ -23,7 +23,7 @@ _USUAL_ORDER = tuple(ComponentKind)
 _MOST_STEPS = 1_000_000
 
 Part: TypeAlias = Config | Component | NewtonPart
-"""A stage of a chain: a config of numbers, a component, or one of Newton's own."""
+"""A stage of a motor model: a config, a component, or a component of Newton."""
 
 
 EXPLICIT = "explicit"
@@ -142,7 +142,7 @@ class ActuatorConfig:
         clamping: Limits of the effort, in order.
         delay: Delay of the commands. None means no delay.
         transmission: Gear, linkage or spring between motor and joint.
-        effects: Losses and lags between motor and joint, in order.
+        effects: Friction, current loop and other effects between motor and joint, in order.
         sensors: Sensors between joint and controller, in order.
         stages: All stages in any other order, instead of the arguments by kind.
         control_every: Run the controller at every k-th step, and hold its effort in between.
@@ -205,13 +205,27 @@ class ActuatorConfig:
         return _checked_stages(self.stages)
 
     def copy(self) -> ActuatorConfig:
-        """Return a config with the same stages. Changes of one do not affect the other."""
+        """Return a config with the same stages. Changes of one do not affect the other.
+
+        Examples:
+            >>> config = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0))
+            >>> other = config.copy()
+            >>> other.delay = actuon.DelayConfig(2)
+            >>> len(config.stages), len(other.stages)
+            (1, 2)
+        """
         made = copy.copy(self)
         made.stages = list(self.frozen_stages())
         return made
 
     def with_stages(self, stages: Sequence[Part]) -> ActuatorConfig:
-        """Return a config with these stages and the same ``control_every`` and ``effort_mode``."""
+        """Return a config with these stages and the same ``control_every`` and ``effort_mode``.
+
+        Examples:
+            >>> config = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), control_every=4)
+            >>> config.with_stages([actuon.DelayConfig(2), config.controller]).control_every
+            4
+        """
         return ActuatorConfig(stages=stages, control_every=self.control_every, effort_mode=self.effort_mode)
 
     def without_limits(self) -> ActuatorConfig:
@@ -249,7 +263,13 @@ class ActuatorConfig:
         return self.stages[: next(apart, len(self.stages))]
 
     def of_kind(self, kind: ComponentKind) -> KindView:
-        """Return the parts of one kind, in order."""
+        """Return the parts of one kind, in order.
+
+        Examples:
+            >>> pd, limit = actuon.PDControlConfig(40.0, 1.0), actuon.MaxEffortClampingConfig(25.0)
+            >>> actuon.ActuatorConfig(pd, [limit]).of_kind(actuon.ComponentKind.CLAMPING)
+            [MaxEffortClampingConfig(max_effort=25.0)]
+        """
         return KindView(self.stages, kind)
 
     def _single(self, base: type[_Part]) -> Config | _Part | None:
@@ -297,7 +317,7 @@ class ActuatorConfig:
 
     @property
     def effects(self) -> KindView:
-        """Losses and lags between motor and joint, in order."""
+        """Friction, current loop and other effects between motor and joint, in order."""
         return self.of_kind(ComponentKind.EFFECT)
 
     @effects.setter
@@ -374,7 +394,7 @@ def arranged_stages(
     sensors: Config | Sensor | Sequence[Config | Sensor] | None = (),
     stages: Sequence[Part] | None = None,
 ) -> tuple[Part, ...]:
-    """Return the stages of a chain, given by kind or as one list, in the order in which they act.
+    """Return the stages of a motor model, from arguments by kind or from one list, in order.
 
     Raises:
         StructureError: A part is of the wrong kind, the controller is missing, or both ways are mixed.

@@ -108,7 +108,7 @@ def solve(matrix: Matrices, robot: int, size: int, x: Floats) -> bool:  # type: 
 
 @wp.func
 def find_step(
-    robot: int, size: int, dt: float, slope: Floats, inverse_inertia: Matrices, residual: Floats, forced: Floats,
+    robot: int, size: int, dt: float, derivative: Floats, inverse_inertia: Matrices, residual: Floats, forced: Floats,
     step: Floats, matrix: Matrices,
 ):  # fmt: skip
     """Compute the Newton step, without derivatives so positive that it would diverge.
@@ -117,13 +117,13 @@ def find_step(
     """
     base = robot * size
     for i in range(size):
-        if not dt * inverse_inertia[robot, i, i] * slope[base + i] < MOST_PUSH:
-            slope[base + i] = 0.0
+        if not dt * inverse_inertia[robot, i, i] * derivative[base + i] < MOST_PUSH:
+            derivative[base + i] = 0.0
     for i in range(size):
         free = forced[base + i] == 0.0
         step[base + i] = wp.where(free, -residual[base + i], forced[base + i])
         for j in range(size):
-            brake = wp.where(free, dt * inverse_inertia[robot, i, j] * slope[base + j], 0.0)
+            brake = wp.where(free, dt * inverse_inertia[robot, i, j] * derivative[base + j], 0.0)
             matrix[robot, i, j] = wp.where(i == j, 1.0, 0.0) - brake
     if not solve(matrix, robot, size, step):
         for i in range(size):
@@ -199,7 +199,7 @@ def improve(
     tolerance: float,
     is_first: bool,
     effort: Floats,
-    slope: Floats,
+    derivative: Floats,
     indices: Indices,
     offset: int,
     inverse_inertia: Matrices,
@@ -239,13 +239,15 @@ def improve(
         r = w - free[base + i] - dt * pushed
         residual[base + i] = r
         total += r * r / inverse_inertia[robot, i, i]
-        if not is_solved(velocity_error(r, dt * inverse_inertia[robot, i, i], slope[base + i]), w, tolerance):
+        if not is_solved(velocity_error(r, dt * inverse_inertia[robot, i, i], derivative[base + i]), w, tolerance):
             solved = False
     if total < merit[robot] or solved:
         merit[robot] = total
         for i in range(size):
             best[base + i] = trial[dof_at(indices, offset, base + i)]
-            error[base + i] = velocity_error(residual[base + i], dt * inverse_inertia[robot, i, i], slope[base + i])
+            error[base + i] = velocity_error(
+                residual[base + i], dt * inverse_inertia[robot, i, i], derivative[base + i]
+            )
     if solved:
         known[robot] = SOLVED
         for i in range(size):
@@ -263,7 +265,7 @@ def improve(
             left[dof] = wp.where(left[dof] >= w, -wp.inf, left[dof])
         last[dof] = w
         last_effort[dof] = effort[dof]
-        chord[dof] = slope[dof]
+        chord[dof] = derivative[dof]
         aim[dof] = wp.inf
         forced[dof] = 0.0
     find_step(robot, size, dt, chord, inverse_inertia, residual, forced, step, matrix)
@@ -298,7 +300,7 @@ def adjoint(
     effort_indices: Indices,
     effort_offset: int,
     effort: Floats,
-    slope: Floats,
+    derivative: Floats,
     inverse_inertia: Matrices,
     reference: Floats,
     matrix: Matrices,
@@ -316,7 +318,7 @@ def adjoint(
     for i in range(size):
         share[base + i] = speed_adjoint[dof_at(indices, offset, base + i)]
         for j in range(size):
-            matrix[robot, i, j] = wp.where(i == j, 1.0, 0.0) - dt * inverse_inertia[robot, j, i] * slope[base + i]
+            matrix[robot, i, j] = wp.where(i == j, 1.0, 0.0) - dt * inverse_inertia[robot, j, i] * derivative[base + i]
     solve(matrix, robot, size, share)
     for i in range(size):
         back = float(0.0)

@@ -28,9 +28,9 @@ def is_solved(error: float, speed: float, tolerance: float):
 
 
 @wp.func
-def velocity_error(residual: float, gain: float, slope: float):
+def velocity_error(residual: float, gain: float, derivative: float):
     """Return the error of a velocity [rad/s]: the size of Newton's step, or less if the effort accelerates."""
-    return wp.abs(residual) / wp.max(1.0 - gain * slope, 1.0)
+    return wp.abs(residual) / wp.max(1.0 - gain * derivative, 1.0)
 
 
 STARTED = ("free", "gain", "low", "high", "last", "last_width", "best", "error")
@@ -52,7 +52,7 @@ def start_law(qd: float, dt: float, inverse_inertia: float, acceleration: float,
 def improve_law(
     trial: float,
     trial_effort: float,
-    trial_slope: float,
+    trial_derivative: float,
     tolerance: Floats,
     free: float,
     gain: float,
@@ -73,7 +73,7 @@ def improve_law(
     width of the bracket, the best velocity and its error.
     """
     residual = trial - free - gain * trial_effort
-    rise = 1.0 - gain * trial_slope
+    rise = 1.0 - gain * trial_derivative
     wanted = trial - residual / wp.where(rise > 0.01, rise, 1.0)
     lower = wp.where(residual < 0.0, trial, low)
     upper = wp.where(residual > 0.0, trial, high)
@@ -89,7 +89,7 @@ def improve_law(
     slow = wp.where(width > 0.5 * last_width, wp.where(size > 0.5 * last, middle, between), between)
     inside = wp.where(between > lower, wp.where(between < upper, slow, middle), middle)
     tried = wp.where(width < wp.inf, inside, wanted)
-    off = velocity_error(residual, gain, trial_slope)
+    off = velocity_error(residual, gain, trial_derivative)
     kept = wp.where(off < error, trial, best)
     least = wp.where(off < error, off, error)
     solved = is_solved(least, kept, tolerance[0])

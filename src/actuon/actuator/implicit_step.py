@@ -49,7 +49,7 @@ from .stepping import (
     stepper_of,
 )
 
-_SLOPE = "effort_slope_qd"
+_DERIVATIVE = "effort_derivative_qd"
 
 wp.set_module_options(module_options(Flavour.GRAD))
 
@@ -67,7 +67,7 @@ class ImplicitStepper:
     def __init__(
         self, wiring: Wiring, stepper: Stepper, new_state: Callable[[], ActuatorState | None], requires_grad: bool
     ):
-        why_not = slope_obstacle(wiring.components, False)
+        why_not = derivative_obstacle(wiring.components, False)
         if why_not:
             raise StructureError(f"response: the effort has no derivatives: {why_not}")
         self._speeds, self._efforts = wiring.layouts["vel"], wiring.layouts["effort"]
@@ -77,15 +77,15 @@ class ImplicitStepper:
         _refuse_capture(wiring.device)
         self._wiring, self._stepper, self._requires_grad = wiring, stepper, requires_grad
         in_order = IndexLayout.of(wp.array(range(wiring.num_dofs), dtype=wp.uint32, device=wiring.device))
-        self._slope_wiring = dataclasses.replace(
+        self._derivative_wiring = dataclasses.replace(
             wiring,
             layouts={**wiring.layouts, "effort": in_order},
-            labels={**wiring.labels, _SLOPE: _SLOPE},
+            labels={**wiring.labels, _DERIVATIVE: _DERIVATIVE},
             adds=False,
-            telemetry=(_SLOPE,),
+            telemetry=(_DERIVATIVE,),
             keeps_rings=False,
         )
-        self._slopes = stepper_of(self._slope_wiring, requires_grad=False, fused=True)
+        self._derivatives = stepper_of(self._derivative_wiring, requires_grad=False, fused=True)
         self._discarded_state = new_state()
         self._buffers = SolverBuffers(wiring.num_dofs, self._speeds, wiring.device)
         self._solves: dict[tuple[int, ...], Solve] = {}
@@ -202,7 +202,7 @@ class ImplicitStepper:
         """Evaluate efforts and their derivatives at the trial velocities."""
         buffers = self._buffers
         signals = self._with_velocities(buffers.trial, given)[: len(self._wiring.sources)]
-        self._slopes.step((*signals, buffers.effort, None, buffers.slope), current, self._discarded_state, dt)
+        self._derivatives.step((*signals, buffers.effort, None, buffers.derivative), current, self._discarded_state, dt)
 
     def _record(
         self,
@@ -217,13 +217,13 @@ class ImplicitStepper:
         device, n = self._wiring.device, self._wiring.num_dofs
         with unrecorded():
             self._evaluate(given, current, equation.dt)
-            effort, slope = wp.clone(self._buffers.effort), wp.clone(self._buffers.slope)
+            effort, derivative = wp.clone(self._buffers.effort), wp.clone(self._buffers.derivative)
             speeds = wp.clone(self._buffers.trial, requires_grad=True)
         solve = self._solver(response)
 
         def backward() -> None:
             with self.lock:
-                self._adjoint(solve, equation, given, current, speeds, effort, slope)
+                self._adjoint(solve, equation, given, current, speeds, effort, derivative)
 
         inputs = (equation.velocities, equation.inverse_inertia, equation.acceleration, equation.reference)
         tape.record_func(backward, [speeds, *(array for array in inputs if array is not None and array.requires_grad)])
@@ -240,7 +240,7 @@ class ImplicitStepper:
         current: MaybeState,
         speeds: wp.array,
         effort: wp.array,
-        slope: wp.array,
+        derivative: wp.array,
     ) -> None:
         output = wp.zeros(self._efforts.largest + 1, dtype=wp.float32, device=self._wiring.device, requires_grad=True)
         adjoints = {
@@ -249,7 +249,12 @@ class ImplicitStepper:
             "reference_adjoint": _grad(equation.reference),
             "inertia_adjoint": equation.inverse_inertia.grad,
         }
-        solved = {"effort": effort, "slope": slope, "speed_adjoint": speeds.grad, "effort_adjoint": output.grad}
+        solved = {
+            "effort": effort,
+            "derivative": derivative,
+            "speed_adjoint": speeds.grad,
+            "effort_adjoint": output.grad,
+        }
         solve.adjoint(equation, self._efforts, solved | adjoints)
         written = dict.fromkeys(self._wiring.slots[len(self._wiring.sources) :])
         again = wp.Tape()
@@ -322,7 +327,7 @@ class SolverBuffers:
         """Trial velocities, in the layout of the simulation's velocities."""
         self.effort = wp.zeros(num_dofs, dtype=wp.float32, device=device)
         """Efforts at these velocities, of the DOFs in order."""
-        self.slope = wp.zeros(num_dofs, dtype=wp.float32, device=device)
+        self.derivative = wp.zeros(num_dofs, dtype=wp.float32, device=device)
         """Derivatives of these efforts by velocity."""
 
 
@@ -440,7 +445,7 @@ class DiagonalSolve(Solve):
         key = "improve", is_first
         if key not in self._launches:
             buffers = self._buffers
-            signals = {"trial": buffers.trial, "trial_effort": buffers.effort, "trial_slope": buffers.slope}
+            signals = {"trial": buffers.trial, "trial_effort": buffers.effort, "trial_derivative": buffers.derivative}
             tables = {"tolerance": self._never if is_first else self._tolerance}
             self._launches[key] = self._bound(_IMPROVE, "is_unsolved", signals, tables, self.in_blocks(()))
         self._launches[key].launch()
@@ -513,7 +518,7 @@ class DenseSolve(Solve):
         return int(self._seen.min()) == implicit_dense.BAD
 
     def improve(self, equation: Equation, is_first: bool) -> None:
-        values = {"effort": self._buffers.effort, "slope": self._buffers.slope, "is_first": is_first}
+        values = {"effort": self._buffers.effort, "derivative": self._buffers.derivative, "is_first": is_first}
         values |= {"tolerance": equation.tolerance, "dt": equation.dt, "inverse_inertia": equation.inverse_inertia}
         self._launch("first" if is_first else "improve", implicit_dense.improve, (self._robots, 1), values)
 
@@ -563,7 +568,7 @@ def _launch_adjoint(
     wp.launch(kernel, (robots, 1), [given[argument.label] for argument in kernel.adj.args], device=device)
 
 
-def slope_obstacle(stages: Sequence[Component], requires_grad: bool) -> str:
+def derivative_obstacle(stages: Sequence[Component], requires_grad: bool) -> str:
     """Return why the effort of a chain has no derivatives; empty if it has.
 
     Args:

@@ -131,10 +131,10 @@ class NewtonState:
 
 
 class NewtonRing(NewtonState):
-    """State of a delay of Newton: a ring of past commands."""
+    """State of a delay of Newton: past commands."""
 
     def assign(self, other: NewtonState, mask: np.ndarray | None = None) -> None:
-        """Copy the ring of ``other``, of all DOFs or of those where ``mask`` is true."""
+        """Copy the commands of ``other``, of all DOFs or of those where ``mask`` is true."""
         if mask is None:
             super().assign(other)
             return

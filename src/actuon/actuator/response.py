@@ -23,7 +23,7 @@ MAX_SIZE = 64
 class Response:
     """Response of joints to efforts over a step, for efforts at the velocities after the step.
 
-    `Actuator.step(..., dt=h, response=...)` writes the effort τ(w) of the whole chain at the velocities w after the
+    `Actuator.step(..., dt=h, response=...)` writes the effort τ(w) of the motors at the velocities w after the
     step::
 
         w = q̇ + h·(a + A·(τ(w) − τᵣ))
@@ -37,8 +37,8 @@ class Response:
         acceleration: a. Acceleration under ``effort`` and all other forces, such as gravity, contacts and other
             actuators [rad/s² or m/s²], shape (N,). Default: zero.
         effort: τᵣ. Efforts of this actuator that ``acceleration`` includes [N·m or N], shape (N,). Default: zero.
-        max_iterations: Largest number of evaluations of the chain per step; the exact number in a captured graph and
-            on a GPU.
+        max_iterations: Largest number of evaluations of the motor model per step; the exact number in a captured graph
+            and on a GPU.
         tolerance: Largest relative error of a velocity: tolerance · (1 + |w|) [rad/s or m/s].
 
     Examples:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .actuator import Actuator
 
 STRUCTURE = "__structure__"
-"""Name of the description of a chain among saved arrays."""
+"""Name of the description of the motor model among saved arrays."""
 VERSION = 3
 """Version of the files. Files without a version are of the first. The second added the length of each step to delays in
 seconds, and rounding errors to integrals (`Component.ADDED_STATES`). The third stores the past of a delay in order, the
@@ -33,12 +33,12 @@ _VERSION_NAME = "__version__"
 class ActuatorState:
     """State of an actuator between two steps, from `Actuator.state`.
 
-    States of stages with laws are in one block of memory per type, robot by robot if the actuator has ``robot_dofs``.
+    States of fused stages are in one block of memory per type, robot by robot if the actuator has ``robot_dofs``.
     Components with their own kernels have separate state objects.
 
     Args:
         owner: Actuator of the state.
-        memory: Memory of stages with laws.
+        memory: Memory of fused stages.
         stages: State of each stage, in order; None for stages without memory.
     """
 
@@ -182,7 +182,7 @@ class ActuatorState:
         self.from_arrays(arrays, f"'{path}'", version)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return copies of all states, and a description of the chain, by name.
+        """Return copies of all states, and a description of the motor model, by name.
 
         They are valid in any process, and fit any actuator with the same stages and DOFs, on any device, with
         ``robot_dofs`` or without.
@@ -217,7 +217,7 @@ class ActuatorState:
             version: Version of the file that they are from. Default: the current one.
 
         Raises:
-            StateError: They belong to another chain, or are incomplete. The message names the difference.
+            StateError: They belong to other motors, or are incomplete. The message names the difference.
         """
         if not isinstance(arrays, Mapping):
             raise StateError(f"{where}: got {type(arrays).__name__}; must be a dict of arrays from to_arrays()")
@@ -225,7 +225,7 @@ class ActuatorState:
         self.take(self.checked(where, found, VERSION if version is None else version))
 
     def check_finite(self, where: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Raise if arrays of this chain hold NaN, or values that no step produces."""
+        """Raise if arrays of this state hold NaN, or values that no step produces."""
         for prefix, state in self._parts():
             names = _to_arrays(state)
             values = {name: arrays[f"{prefix}{name}"] for name in names}
@@ -244,9 +244,9 @@ class ActuatorState:
             version: Version of the file.
 
         Raises:
-            StateError: They belong to another chain, or are incomplete. The message names the difference.
+            StateError: They belong to other motors, or are incomplete. The message names the difference.
         """
-        check_structure(where, arrays, self._structure(), "the state of a chain with {}; this one has {}")
+        check_structure(where, arrays, self._structure(), "the state of motors with {}; this one has {}")
         changed = dict(arrays) if version == VERSION else self._upgraded(where, arrays, version)
         for prefix, state in self._parts():
             for name, array in _to_arrays(state).items():
@@ -347,24 +347,24 @@ def read_arrays(path: PathLike, what: str) -> tuple[dict[str, np.ndarray], int]:
     return arrays, int(version)
 
 
-def check_structure(where: str, contents: Mapping[str, np.ndarray], wanted: list[str], said: str) -> None:
+def check_structure(where: str, contents: Mapping[str, np.ndarray], expected: list[str], message: str) -> None:
     """Raise if the description of saved contents differs.
 
     Args:
         where: Name of their origin in an error.
         contents: Arrays by name, including `STRUCTURE`.
-        wanted: Expected description, line by line. The first line is a count, the others are in order.
-        said: Format of the message, for two lines that differ.
+        expected: Expected description, line by line. The first line is a count, the others are in order.
+        message: Format of the message, for two lines that differ.
     """
     found = contents.get(STRUCTURE)
     if found is None or not _is_text(found):
         raise StateError(f"{where} is not the state of an actuator")
     got = [str(line) for line in np.atleast_1d(found)]
-    if len(got) != len(wanted):
-        got, wanted = [" → ".join(got[1:])], [" → ".join(wanted[1:])]
-    for theirs, ours in zip(got, wanted, strict=True):
+    if len(got) != len(expected):
+        got, expected = [" → ".join(got[1:])], [" → ".join(expected[1:])]
+    for theirs, ours in zip(got, expected, strict=True):
         if theirs != ours:
-            raise StateError(f"{where}: is {said.format(theirs, ours)}")
+            raise StateError(f"{where}: is {message.format(theirs, ours)}")
 
 
 def _is_text(array: np.ndarray) -> bool:

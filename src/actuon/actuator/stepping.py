@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps a chain: fused, as one kernel that stays bound to its arrays; or staged, one stage after the other."""
+"""Steppers of a motor model: fused into one kernel that stays bound to its arrays, or staged, kernel by kernel."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ wp.set_module_options(module_options(Flavour.GRAD))
 MaybeState: TypeAlias = ActuatorState | None
 
 OUTPUT, COMPUTED = "output", "computed_output"
-"""Names of the arrays that the effort, and the effort before limits, are written to."""
+"""Names of the output arrays: the effort, and the effort before limits."""
 
 
 @dataclass(frozen=True)
 class IndexLayout:
-    """Access to an array of the simulation: through indices, or as one run from an offset on."""
+    """Access to an array of the simulation: through indices, or contiguous from an offset on."""
 
     indices: wp.array
     is_contiguous: bool
-    """Whether the indices are consecutive, so that the kernel need not read them."""
+    """Whether the indices are consecutive: the kernel then does not read them."""
     first: int
     largest: int
     repeats: bool
@@ -74,7 +74,7 @@ class IndexLayout:
 
 @dataclass(frozen=True)
 class Wiring:
-    """A chain of components with the arrays of a simulation that it reads and writes."""
+    """Components in order, and the arrays of a simulation that they read and write."""
 
     device: wp.Device
     cells: Cells
@@ -88,18 +88,18 @@ class Wiring:
     computed_after: int
     """Position of the stage after which the effort is the one before limits."""
     adds: bool = True
-    """Whether efforts are added to the output, and not written over it."""
+    """Whether efforts are added to the output instead of overwriting it."""
     telemetry: tuple[str, ...] = ()
-    """Signals of stages that are written to arrays of the simulation too."""
+    """Signals of stages that are also written to arrays of the simulation."""
     held: int | None = None
     """Position of a controller that does not run at every step."""
     control_every: int = 1
     keeps_rings: bool = True
-    """Whether rings of past signals get what is new."""
+    """Whether new signals are written to delay buffers."""
     sources: Mapping[str, str] = field(init=False)
-    """Signals that come from the simulation, and the indices they are read through."""
+    """Signals from the simulation, and the indices through which they are read."""
     slots: tuple[str, ...] = field(init=False)
-    """Simulation arrays in the order in which a step gets them: signals, then what is written."""
+    """Simulation arrays in the order of a step's arguments: signals, then outputs."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sources", sources(component.stage() for component in self.components))
@@ -117,25 +117,25 @@ class Wiring:
         return (*efforts, *(Write(name) for name in self.telemetry))
 
     def is_written(self, slot: str) -> bool:
-        """Return whether a simulation array is written, and not read."""
+        """Return whether a simulation array is an output."""
         return slot not in self.sources
 
     def through(self, slot: str) -> str:
-        """Return the name of the indices that a simulation array is accessed through."""
+        """Return the name of the indices through which a simulation array is accessed."""
         return self.sources.get(slot, "effort")
 
     def argument(self, slot: str) -> tuple[Role, Any]:
-        """Return which argument of the kernel stands for a simulation array."""
+        """Return the kernel argument of a simulation array."""
         if slot in self.sources:
             return Role.SIGNAL, slot
         return Role.WRITE, self.slots.index(slot) - len(self.sources)
 
     def chain(self, flavour: Flavour, absent: Collection[str] = (), doubles: frozenset[str] = frozenset()) -> Chain:
-        """Return what picks this chain's kernel.
+        """Return the key of the kernel.
 
         Args:
-            flavour: How it touches memory.
-            absent: Those of the `optional` signals for which there is no array.
+            flavour: Access to memory.
+            absent: `optional` signals without an array.
             doubles: Simulation arrays of float64.
         """
         stages = [_without_inputs(component.stage(), absent) for component in self.components]
@@ -157,7 +157,7 @@ class Wiring:
 
     @functools.cached_property
     def optional(self) -> frozenset[str]:
-        """Signals from arrays of the simulation that all stages can do without."""
+        """Signals from arrays of the simulation that no stage requires."""
         stages = [component.stage() for component in self.components]
         custom = [name for name in self.sources if name not in SIGNALS]
         needed = {name for stage in stages for name in stage.inputs if name not in dict(stage.defaults)}
@@ -171,17 +171,17 @@ class Wiring:
         return self.components[self.held].stage().signals
 
     def revisions(self) -> list[int]:
-        """Return how often the parameters of each component were rebound: another kernel, or arrays, may be needed."""
+        """Return how often the parameters of each component were rebound: kernel or arrays may have changed."""
         return [component._revision for component in self.components]
 
     def held_words(self) -> tuple[Word, ...]:
-        """Return what is remembered between two runs of the controller."""
+        """Return the memory between two runs of a controller with decimation."""
         if self.held is None:
             return ()
         return (*(Word(held(name)) for name in self.held_signals), Word(CLOCK, "ints", per_tile=True, by_mask=False))
 
     def check_dt(self, dt: float | None) -> float | None:
-        """Return the time step of a step [s], or refuse it."""
+        """Return the time step [s]; raise an error if it is not allowed."""
         for position, component in enumerate(self.components):
             own = self.time_step(position, dt)
             checked = component.check_dt(own)
@@ -189,13 +189,13 @@ class Wiring:
         return dt
 
     def time_step(self, position: int, dt: float | None) -> float | None:
-        """Return the time [s] from one run of a stage to the next, where steps are ``dt`` [s] apart."""
+        """Return the time [s] from one run of a stage to the next, for steps of ``dt`` [s]."""
         if position != self.held:
             return dt
         return float(dt) * self.control_every if isinstance(dt, (int, float, np.number)) else dt
 
     def time_steps(self, dt: float | None) -> dict[str, float | None]:
-        """Return what a kernel gets as the time [s] between runs of a stage, by name."""
+        """Return the time [s] between runs of a stage, by name of the kernel's argument."""
         times = {"dt": dt}
         return times if self.held is None else times | {CONTROL_DT: self.time_step(self.held, dt)}
 
@@ -223,7 +223,7 @@ class Wiring:
         Args:
             slot: Of ``slots``.
             value: The array, of any framework.
-            doubles: Gets the slot of an array of float64. None refuses such arrays.
+            doubles: The slot of a float64 array is added to it. None: such arrays raise an error.
         """
         if value is None:
             return None
@@ -250,17 +250,17 @@ def _without_inputs(stage: Stage, absent: Collection[str]) -> Stage:
 
 
 def _room(parameters: Collection[object], num_dofs: int) -> int:
-    """Return how many numbers can be read of each parameter: blocks of lanes reach beyond the last DOF."""
+    """Return the readable length of all parameters: blocks of lanes reach beyond the last DOF."""
     arrays = [value for value in parameters if isinstance(value, wp.array) and value.shape == (num_dofs,)]
     return min((array.capacity // 4 for array in arrays if array.is_contiguous), default=num_dofs)
 
 
 compile_lock = threading.RLock()
-"""Held while kernels are made: neither they nor Warp's compiler are made for two threads at once."""
+"""Held while kernels are built: neither this code nor Warp's compiler is thread-safe."""
 
 
 class HasLock(Protocol):
-    """Something that is used by one thread at a time."""
+    """Object for one thread at a time."""
 
     lock: threading.Lock
 
@@ -269,7 +269,7 @@ _locked: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def renew_lock_after_fork(owner: HasLock) -> None:
-    """Give ``owner`` a new lock in a child process, where the thread that may have held it is not."""
+    """Replace the lock of ``owner`` in child processes: the thread that holds it does not exist there."""
     _locked.add(owner)
 
 
@@ -280,12 +280,12 @@ def _renew_locks() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # A fork waits until kernels are made: a child could not finish what another thread had begun.
+    # A fork waits for running builds: a child could not complete the build of another thread.
     os.register_at_fork(before=compile_lock.acquire, after_in_parent=compile_lock.release, after_in_child=_renew_locks)
 
 
 def require_no_tape() -> None:
-    """Refuse to step where a `wp.Tape` is recording that could not differentiate the step."""
+    """Raise an error if a `wp.Tape` records a step that has no adjoint."""
     if recording_tape() is not None:
         raise StructureError(
             "a wp.Tape is recording, but the actuator cannot be differentiated: "
@@ -294,7 +294,7 @@ def require_no_tape() -> None:
 
 
 def check_states_on_tape(current: MaybeState, following: MaybeState) -> None:
-    """Refuse a next state that was used on the tape: what the backward pass reads must not be written again."""
+    """Raise an error if the next state was used on the tape: the backward pass reads it, so it must not change."""
     tape = recording_tape()
     if current is None or following is None or tape is None:
         return
@@ -306,7 +306,7 @@ def check_states_on_tape(current: MaybeState, following: MaybeState) -> None:
 
 
 class Stepper(Protocol):
-    """A way to step a chain."""
+    """Steps the motors of an actuator."""
 
     def step(
         self, given: tuple[Array | None, ...], current: MaybeState, following: MaybeState, dt: float | None
@@ -315,14 +315,14 @@ class Stepper(Protocol):
 
 
 def stepper_of(wiring: Wiring, requires_grad: bool, fused: bool) -> Stepper:
-    """Return the way to step a chain."""
+    """Return a stepper."""
     return FusedStepper(wiring, requires_grad) if fused else StagedStepper(wiring, requires_grad)
 
 
 class FusedStepper:
-    """Runs the chain as one kernel: bound once to its arrays, or on a tape.
+    """Runs all stages as one kernel: bound once to its arrays, or on a tape.
 
-    A kernel that is bound to two states is kept by the first of them until either is gone.
+    The first of two states holds the kernel that is bound to them until either is deleted.
     """
 
     def __init__(self, wiring: Wiring, requires_grad: bool = False):
@@ -357,7 +357,7 @@ class FusedStepper:
             bound.run()
 
     def _update_adjoint(self) -> Kernel:
-        """Return the kernel with an adjoint: another one where an optional parameter was given since."""
+        """Return the kernel with an adjoint, rebuilt if an optional parameter was set."""
         revisions = self._wiring.revisions()
         if self._with_adjoint is None or revisions != self._revisions:
             with compile_lock:
@@ -384,7 +384,7 @@ class FusedStepper:
             wp.launch(kernel.function, wiring.num_dofs, list(inputs.values()), device=wiring.device)
 
     def _check_signals_on_tape(self, given: tuple[Array | None, ...]) -> None:
-        """Refuse what would silently get no gradient."""
+        """Raise an error for signals that would have no gradient."""
         if recording_tape() is None:
             return
         for slot, value in zip(self._wiring.slots, given, strict=True):
@@ -396,7 +396,7 @@ class FusedStepper:
                 )
 
     def robot_launch(self, given: tuple[Array | None, ...], state: MaybeState, dt: float | None) -> Launch | None:
-        """Return the step of one robot, in place; None where a step is not one kernel over blocks of lanes."""
+        """Return the in-place step of one robot; None if a step is not one kernel over blocks of lanes."""
         with self.lock, compile_lock:
             return _Bound(self._wiring, given, state, state, dt).robot_launch()
 
@@ -408,7 +408,7 @@ class FusedStepper:
         following: MaybeState,
         dt: float | None,
     ) -> _Bound:
-        """Return the kernel, bound to what is given, or a new one where that cannot be."""
+        """Return the bound kernel, or a new one if it cannot be rebound."""
         if bound is not None and bound.rebind(given, dt):
             return bound
         with compile_lock:
@@ -416,9 +416,9 @@ class FusedStepper:
 
 
 class _Bound:
-    """The chain's kernel bound to a pair of states and to the arrays of the simulation.
+    """A kernel bound to a pair of states and to the arrays of the simulation.
 
-    It holds the arrays of the states, not the states, so that these go when the user lets go of them.
+    It holds the arrays of the states, not the states: these are deleted with the user's last reference.
     """
 
     def __init__(
@@ -430,7 +430,7 @@ class _Bound:
         dt: float | None,
     ):
         require_no_tape()
-        if wiring.device.is_capturing:  # replays shall see what is written to parameters in between
+        if wiring.device.is_capturing:  # replays read the current values of parameters
             for component in wiring.components:
                 component.expose()
         self._wiring = wiring
@@ -465,11 +465,11 @@ class _Bound:
         self._launch.run()
 
     def robot_launch(self) -> Launch | None:
-        """Return the step of one robot; None where a step takes more than a kernel over blocks of lanes."""
+        """Return the step of one robot; None if a step is not one kernel over blocks of lanes."""
         return self._launch.part(0, self._wiring.cells.tiles) if self._in_blocks else None
 
     def rebind(self, given: tuple[Array | None, ...], dt: float | None) -> bool:
-        """Take over what has changed since the last step. False where that needs another kernel, or other states."""
+        """Rebind to changed arguments. Return False if another kernel or other states are needed."""
         for component, revision in zip(self._components, self._revisions, strict=True):
             if component._revision != revision:
                 return False
@@ -500,7 +500,7 @@ class _Bound:
         return True
 
     def _retarget(self, slot: int, look: Callable[..., object] | None, seen: Any) -> bool:
-        """Bind to a tensor like the one before but for its address. False where there is more to do."""
+        """Bind to a tensor that differs from the last one in its address only. Return False if it differs in more."""
         _, known_look, known = self._seen[slot]
         if look is not tensor_signature or known_look is not look:
             return False
@@ -510,7 +510,7 @@ class _Bound:
 
 
 class StagedStepper:
-    """Runs one stage after the other, each from arrays to arrays, for components that bring kernels of their own."""
+    """Runs one stage after the other, each from arrays to arrays, for components with their own kernels."""
 
     def __init__(self, wiring: Wiring, requires_grad: bool):
         self._wiring = wiring
@@ -523,7 +523,7 @@ class StagedStepper:
     ) -> None:
         """Step, from the simulation arrays in the order of `Wiring.slots`."""
         wiring = self._wiring
-        with compile_lock:  # components keep what they computed until their state is updated, and may compile kernels
+        with compile_lock:  # components keep results until their state is updated, and may compile kernels
             if self._requires_grad:
                 check_states_on_tape(current, following)
                 self._buffers = {}
@@ -540,7 +540,7 @@ class StagedStepper:
             self._run_stages(arrays, current, following, dt)
 
     def _single(self, slot: str, array: wp.array) -> wp.array:
-        """Return a float32 copy of an array of float64, which kernels of components do not take."""
+        """Return a float32 copy of a float64 array, for kernels of components."""
         key = -1, slot
         if key not in self._buffers or self._buffers[key].shape != array.shape:
             self._buffers[key] = wp.zeros(array.shape, dtype=wp.float32, device=self._wiring.device)
@@ -608,9 +608,9 @@ class StagedStepper:
         following: ActuatorState,
         dt: float | None,
     ) -> None:
-        """Run a controller at one of every k steps, and give what it gave in the others.
+        """Run a controller at every k-th step, and repeat its signals in between.
 
-        A law looks at the clock in its own kernel. For kernels of a component's own, the host does.
+        A stage function reads the clock in its kernel. For components with their own kernels, the host reads it.
         """
         wiring = self._wiring
         assert wiring.held is not None
@@ -620,8 +620,8 @@ class StagedStepper:
             return
         if wiring.device.is_capturing:
             raise StructureError(
-                f"{type(component).__name__} brings its own kernels, of which a graph would replay the same steps "
-                f"for ever; with control_every = {wiring.control_every} it cannot be captured"
+                f"{type(component).__name__} has its own kernels, so steps with control_every = "
+                f"{wiring.control_every} cannot be captured: a graph would replay the same step of the controller"
             )
         clock = current.clock
         if clock == 0:
@@ -638,7 +638,7 @@ class StagedStepper:
         following.clock = (clock + 1) % wiring.control_every
 
     def _buffer(self, position: int, name: str) -> wp.array:
-        """Return an array for a signal of a stage; on a tape a new one for each step."""
+        """Return the array of a stage's signal; on a tape, a new one for each step."""
         if (position, name) not in self._buffers:
             self._buffers[position, name] = wp.zeros(
                 self._wiring.num_dofs,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of one actuator on arrays, under motions and wishes of our choice: the numbers behind pictures.
+"""Trials of one actuator on arrays, under prescribed motions and efforts: the values of plots.
 
-Everything is measured on the chain itself, so that it holds for any stages.
+The actuator itself is stepped, so trials work for any stages.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ from .actuator import Actuator
 from .config import ActuatorConfig, Part, built, part_kind
 
 UNLIMITED = 1e7
-"""An effort above this [N·m or N] is taken as not limited."""
+"""Efforts above this [N·m or N] count as unlimited."""
 LONGEST_DT = 0.1
-"""Longest time step of a controller [s]: a frequency response needs some steps in a period."""
+"""Longest time step of a controller [s]: a frequency response needs several steps per period."""
 _HUGE = 1e9
-_WISHES = np.concatenate([sign * np.append(np.geomspace(1e-2, 1e6, 17), _HUGE) for sign in (-1.0, 1.0)] + [np.zeros(1)])
-"""Efforts that are asked for at each speed [N·m or N]."""
+_REQUESTS = np.concatenate(
+    [sign * np.append(np.geomspace(1e-2, 1e6, 17), _HUGE) for sign in (-1.0, 1.0)] + [np.zeros(1)]
+)
+"""Efforts requested at each speed [N·m or N]."""
 _SETTLE = (60, 1e-3)
-"""Steps, and their length [s], for which a speed is held until lags have settled."""
+"""Number and length [s] of the steps at constant speed, until filters have settled."""
 _INSTANT = 1e-6
 """Time step [s] at which settled values are read."""
 _COMPUTED = "computed_effort"
@@ -41,7 +43,7 @@ _COMPUTED = "computed_effort"
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions under which actuators are tried."""
+    """Conditions of trials."""
 
     inertia: float = 0.1
     """Inertia of the load at the joint [kg·m² or kg], without the motor's."""
@@ -52,19 +54,19 @@ class Conditions:
     step: float = 0.1
     """Height of a step, and amplitude of a sine [rad or m]."""
     effort: float | None = None
-    """Wanted effort of a duty cycle [N·m or N]. None: the largest at rest."""
+    """Requested effort of a duty cycle [N·m or N]. None: the largest at rest."""
     duty: float = 0.5
-    """Share of the period for which it is wanted."""
+    """Fraction of the period with that effort."""
     period: float | None = None
-    """Period of the duty cycle [s]. None: a thirtieth of the time."""
+    """Period of the duty cycle [s]. None: 1/30 of ``seconds``."""
     seconds: float | None = None
-    """Length of a trial [s]. None: by the chain."""
+    """Length of a trial [s]. None: from the motor's time constants."""
 
     def check(self) -> None:
-        """Refuse values that are not allowed.
+        """Raise an error for values that are not allowed.
 
         Raises:
-            ParameterError: Says which, what was got, and what is allowed.
+            ParameterError: A value is out of range.
         """
         for name, unit in (("inertia", "kg·m² or kg"), ("dt", "s"), ("period", "s"), ("seconds", "s")):
             value = getattr(self, name)
@@ -90,16 +92,16 @@ class Trial:
     """An actuator at ``count`` DOFs. Arrays are of shape (count,).
 
     Args:
-        config: Its chain.
-        count: How many.
-        conditions: Whose inertia a friction gets that has none.
-        motor_only: Take sensors, delay and controller off, so that the wanted effort is given. A controller that offers
-            signals, as a servo does, is part of the motor: it stays, and is told to be that far off.
+        config: The actuator.
+        count: Number of DOFs.
+        conditions: Conditions; their inertia is the default of friction stages without one.
+        motor_only: Remove sensors, delay and controller, and prescribe the requested effort. A controller with signals,
+            such as a servo, is part of the motor: it stays, and gets that effort as position error.
     """
 
     def __init__(self, config: ActuatorConfig, count: int, conditions: Conditions, motor_only: bool):
         if is_coupled(config):
-            raise StructureError("its joints are coupled: what one of them can give depends on the others")
+            raise StructureError("its joints are coupled: the available effort of one depends on the others")
         parts: list[Part] = list(config.stages)
         self._offset = 0.0
         if motor_only:
@@ -126,29 +128,29 @@ class Trial:
         self._arrays = {name: np.zeros(count, np.float32) for name in names}
         self._state = self.actuator.state()
 
-    def step(self, q: np.ndarray, qd: np.ndarray, wanted: np.ndarray | float, dt: float) -> np.ndarray:
-        """Step, and return the effort [N·m or N] at these positions and velocities, with this wanted effort."""
-        self._arrays["joint_act"][:] = wanted
-        return self.follow(q, qd, q + self._offset * wanted, dt)
+    def step(self, q: np.ndarray, qd: np.ndarray, requested: np.ndarray | float, dt: float) -> np.ndarray:
+        """Step with a requested effort, and return the effort [N·m or N] at these positions and velocities."""
+        self._arrays["joint_act"][:] = requested
+        return self.follow(q, qd, q + self._offset * requested, dt)
 
     def follow(self, q: np.ndarray, qd: np.ndarray, target: np.ndarray | float, dt: float) -> np.ndarray:
-        """Step, and return the effort [N·m or N] at these positions and velocities, towards this target position."""
+        """Step towards a target position, and return the effort [N·m or N] at these positions and velocities."""
         for name, values in (("joint_q", q), ("joint_qd", qd), ("joint_target_q", target)):
             self._arrays[name][:] = values
         self.actuator.step(self._arrays, self._arrays, self._state, self._state, dt)
         return self._arrays["joint_f"].astype(np.float64)
 
-    def hold(self, speeds: np.ndarray, wanted: np.ndarray | float) -> np.ndarray:
-        """Return the settled effort [N·m or N] at constant speeds, as the joint passes its position."""
+    def hold(self, speeds: np.ndarray, requested: np.ndarray | float) -> np.ndarray:
+        """Return the settled effort [N·m or N] at constant speeds, at the position of the conditions."""
         steps, dt = _SETTLE
         for i in range(steps, 0, -1):
-            self.step(self._position - i * dt * speeds, speeds, wanted, dt)
-        return self.step(np.full_like(speeds, self._position), speeds, wanted, _INSTANT)
+            self.step(self._position - i * dt * speeds, speeds, requested, dt)
+        return self.step(np.full_like(speeds, self._position), speeds, requested, _INSTANT)
 
     def move(self, target: Callable[[float], np.ndarray | float], steps: int, dt: float) -> tuple[np.ndarray, ...]:
         """Return positions and efforts of free joints that follow ``target(time)``, each of shape (steps, count).
 
-        The effort is held over a step: on an inertia alone, that has an exact solution.
+        The effort is constant over a step, so the motion of the inertia is exact.
         """
         count = self.actuator.num_actuators
         q, qd = np.full(count, self._position), np.zeros(count)
@@ -163,13 +165,13 @@ class Trial:
         return positions - self._position, efforts
 
     def signal(self, name: str) -> np.ndarray | None:
-        """Return a stage's signal in the last step; None where there is no such signal."""
+        """Return a stage's signal of the last step; None if there is no such signal."""
         values = self._arrays.get(name) if name in (_COMPUTED, *self.actuator.control_signal_attrs) else None
         return None if values is None else values.astype(np.float64)
 
 
 def is_coupled(config: ActuatorConfig) -> bool:
-    """Return whether the joint's motors move other joints too, so that it cannot be tried alone."""
+    """Return whether the joint's motors also move other joints."""
     return any(_class_of(part) is TransmissionCoupled for part in config.stages)
 
 
@@ -178,9 +180,9 @@ def _class_of(part: Part) -> Any:
 
 
 def _with_inertia(parts: list[Part], load: float) -> tuple[list[Part], float]:
-    """Fill in the open inertias of parts; return the parts and the whole inertia at the joint.
+    """Set the unset inertias of parts; return the parts and the total inertia at the joint.
 
-    A part feels that inertia divided by the square of the ratio up to its place."""
+    At a part, that inertia is divided by the square of the ratio before it."""
     transmissions = {i: built(part) for i, part in enumerate(parts) if part_kind(part) is ComponentKind.TRANSMISSION}
     placement = Placement(wp.get_device("cpu"), 1)
     gears = {i: part.bound(placement) for i, part in transmissions.items() if isinstance(part, Transmission)}
@@ -207,7 +209,7 @@ class Envelope:
     least: np.ndarray
     most: np.ndarray
     motor: Envelope | None = None
-    """Envelope at the motor, where there is a transmission."""
+    """Envelope at the motor, if there is a transmission."""
 
     @property
     def is_limited(self) -> bool:
@@ -216,20 +218,20 @@ class Envelope:
 
 
 def envelope(config: ActuatorConfig, speeds: np.ndarray, conditions: Conditions | None = None) -> Envelope:
-    """Return the lowest and highest effort that an actuator can give at ``speeds`` [rad/s or m/s]."""
-    shape = (len(_WISHES), len(speeds))
+    """Return the lowest and highest effort of an actuator at ``speeds`` [rad/s or m/s]."""
+    shape = (len(_REQUESTS), len(speeds))
     trial = Trial(config, shape[0] * shape[1], conditions or Conditions(), motor_only=True)
-    given = trial.hold(np.tile(speeds, shape[0]), np.repeat(_WISHES, shape[1])).reshape(shape)
+    applied = trial.hold(np.tile(speeds, shape[0]), np.repeat(_REQUESTS, shape[1])).reshape(shape)
     motor = None
     velocities, efforts = trial.signal("motor_velocity"), trial.signal("motor_effort")
     if velocities is not None and efforts is not None:
         efforts = efforts.reshape(shape)
         motor = Envelope(velocities.reshape(shape)[0], efforts.min(axis=0), efforts.max(axis=0))
-    return Envelope(speeds, given.min(axis=0), given.max(axis=0), motor)
+    return Envelope(speeds, applied.min(axis=0), applied.max(axis=0), motor)
 
 
 def speed_range(config: ActuatorConfig, conditions: Conditions | None = None) -> float:
-    """Return the speed [rad/s or m/s] from which an actuator cannot drive, or from which its effort is constant."""
+    """Return the speed [rad/s or m/s] above which an actuator cannot drive, or above which its effort is constant."""
     speeds = np.geomspace(1e-2, 1e5, 141)
     most = envelope(config, speeds, conditions).most
     if most[0] >= UNLIMITED:
@@ -242,7 +244,7 @@ def speed_range(config: ActuatorConfig, conditions: Conditions | None = None) ->
 
 
 def at_rest(config: ActuatorConfig, conditions: Conditions) -> float | None:
-    """Return the largest effort at rest [N·m or N]; None where it is not limited."""
+    """Return the largest effort at rest [N·m or N]; None if it is unlimited."""
     most = float(envelope(config, np.zeros(1), conditions).most[0])
     return most if most < UNLIMITED else None
 
@@ -250,7 +252,7 @@ def at_rest(config: ActuatorConfig, conditions: Conditions) -> float | None:
 def step_response(config: ActuatorConfig, conditions: Conditions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return time [s], position relative to the start [rad or m], and effort [N·m or N], shape (T,).
 
-    The target steps at time 0; before, it is held.
+    The target steps at time 0, after it was constant.
     """
     dt, seconds = conditions.dt, conditions.seconds or 1.0
     trial = Trial(config, 1, conditions, motor_only=False)
@@ -266,13 +268,13 @@ def frequencies(conditions: Conditions) -> np.ndarray:
 
 
 _SEEN = 1e-3
-"""Share of the target's amplitude below which a motion does not count."""
+"""Smallest amplitude of a motion that counts, relative to that of the target."""
 
 
 def frequency_response(config: ActuatorConfig, conditions: Conditions, at: np.ndarray) -> np.ndarray:
     """Return the ratio of position to target position, complex [1], at frequencies ``at`` [Hz], shape (F,).
 
-    NaN where it diverges, or where a swing of its own outweighs what the target makes it do, as without damping.
+    NaN if it diverges, or if a free oscillation exceeds the response, as without damping.
     """
     trial = Trial(config, len(at), conditions, motor_only=False)
     omega, dt = 2 * np.pi * at, conditions.dt
@@ -282,23 +284,23 @@ def frequency_response(config: ActuatorConfig, conditions: Conditions, at: np.nd
     half = position[len(position) // 2 :] / conditions.step
     with np.errstate(invalid="ignore", over="ignore"):
         alternating = np.sqrt(2.0) * np.std(half, axis=0)
-        own = np.sqrt(np.maximum(alternating**2 - np.abs(found) ** 2, 0.0))
-        return np.where(own > np.maximum(np.abs(found), _SEEN), np.nan, found)
+        free = np.sqrt(np.maximum(alternating**2 - np.abs(found) ** 2, 0.0))
+        return np.where(free > np.maximum(np.abs(found), _SEEN), np.nan, found)
 
 
 def effort_response(config: ActuatorConfig, conditions: Conditions, at: np.ndarray) -> np.ndarray:
-    """Return the ratio of given to wanted effort, complex [1], at frequencies ``at`` [Hz], shape (F,).
+    """Return the ratio of applied to requested effort, complex [1], at frequencies ``at`` [Hz], shape (F,).
 
-    The joint is at rest, and a tenth of the largest effort is wanted."""
+    The joint is at rest, and the amplitude is a tenth of the largest effort."""
     amplitude = 0.1 * (at_rest(config, conditions) or 10.0)
     trial = Trial(config, len(at), conditions, motor_only=True)
     omega, dt = 2 * np.pi * at, conditions.dt
     still = np.zeros(len(at))
     place = still + conditions.position
-    given = np.empty((_steps_for(at, dt), len(at)))
-    for i in range(len(given)):
-        given[i] = trial.step(place, still, amplitude * np.sin(omega * i * dt), dt)
-    return _fitted(given, omega, dt) / amplitude
+    applied = np.empty((_steps_for(at, dt), len(at)))
+    for i in range(len(applied)):
+        applied[i] = trial.step(place, still, amplitude * np.sin(omega * i * dt), dt)
+    return _fitted(applied, omega, dt) / amplitude
 
 
 def _steps_for(at: np.ndarray, dt: float) -> int:
@@ -320,21 +322,21 @@ def _fitted(series: np.ndarray, omega: np.ndarray, dt: float) -> np.ndarray:
     return np.array(found)
 
 
-def friction(config: ActuatorConfig, speeds: np.ndarray, conditions: Conditions, wanted: float = 0.0) -> np.ndarray:
-    """Return the effort lost at constant ``speeds`` [rad/s or m/s], shape (K,) [N·m or N]; of their sign if it brakes.
+def friction(config: ActuatorConfig, speeds: np.ndarray, conditions: Conditions, requested: float = 0.0) -> np.ndarray:
+    """Return the effort lost to friction at constant ``speeds`` [rad/s or m/s], shape (K,) [N·m or N].
 
-    It is what the controller wants less what the joint gets; NaN where a limit takes some of it.
+    It is the requested minus the applied effort; NaN if a limit is active.
     """
     trial = Trial(config, len(speeds), conditions, motor_only=True)
-    given, computed = trial.hold(speeds, wanted), trial.signal(_COMPUTED)
+    applied, computed = trial.hold(speeds, requested), trial.signal(_COMPUTED)
     assert computed is not None
     limited = trial.signal("limited_by")
-    return np.where(np.zeros(len(speeds)) if limited is None else limited >= 0.0, np.nan, computed - given)
+    return np.where(np.zeros(len(speeds)) if limited is None else limited >= 0.0, np.nan, computed - applied)
 
 
 @dataclass(frozen=True)
 class Heat:
-    """A motor that is held at rest over a duty cycle, each of shape (T,)."""
+    """Temperatures of a motor at rest over a duty cycle, each of shape (T,)."""
 
     time: np.ndarray
     temperature: np.ndarray
@@ -342,13 +344,13 @@ class Heat:
     housing: np.ndarray | None
     """Temperature of the housing [°C]."""
     effort: np.ndarray
-    """Given effort [N·m or N]."""
-    wanted: np.ndarray
-    """Wanted effort [N·m or N]."""
+    """Applied effort [N·m or N]."""
+    requested: np.ndarray
+    """Requested effort [N·m or N]."""
 
 
 def heat(config: ActuatorConfig, conditions: Conditions) -> Heat | None:
-    """Return temperatures over a duty cycle; None where no stage has a temperature."""
+    """Return temperatures over a duty cycle; None if no stage has a temperature."""
     trial = Trial(config, 1, conditions, motor_only=True)
     if trial.signal("temperature") is None:
         return None
@@ -358,14 +360,14 @@ def heat(config: ActuatorConfig, conditions: Conditions) -> Heat | None:
     dt = min(period / 40.0, seconds / 400.0)
     steps = round(seconds / dt)
     time = dt * np.arange(steps)
-    wanted = np.where(time % period < conditions.duty * period, most, 0.0)
+    requested = np.where(time % period < conditions.duty * period, most, 0.0)
     still, place = np.zeros(1), np.full(1, conditions.position)
     rows = []
-    for wish in wanted:
-        effort = trial.step(place, still, wish, dt)
+    for request in requested:
+        effort = trial.step(place, still, request, dt)
         rows.append([effort, trial.signal("temperature"), trial.signal("housing_temperature")])
     housing = None if rows[0][2] is None else np.ravel([row[2] for row in rows])
-    return Heat(time, np.ravel([row[1] for row in rows]), housing, np.ravel([row[0] for row in rows]), wanted)
+    return Heat(time, np.ravel([row[1] for row in rows]), housing, np.ravel([row[0] for row in rows]), requested)
 
 
 def _time_constants(config: ActuatorConfig) -> list[float]:

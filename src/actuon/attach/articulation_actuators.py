@@ -18,10 +18,10 @@ from ..sim import Articulation, Simulation
 from ..sim.ids import ids_to_reset
 from ..typing import DeviceLike, IdsLike, PathLike
 from .attachment import Attachment, Parts, chains_on, places_of
-from .chain_set import COMPUTED, TANGENT_ATTRS, build_actuators, signal_attr
+from .chain_set import COMPUTED, IMPLICIT_ATTRS, build_actuators, signal_attr
 from .fitted_motors import DrawnMotors
 from .groups.randomisation import Distribution
-from .hand_overs import Efforts, SilencedDrives, check_slopes
+from .hand_overs import Efforts, SilencedDrives, check_derivatives
 from .random_motors import randomize
 from .value_table import Sources, table_of_values
 
@@ -147,7 +147,7 @@ class ArticulationActuators(Attachment):
             for mode in (IMPLICIT, AUTO)
         )
         for column in given:
-            check_slopes(f"DOF '{articulation.dof_names[column]}'", found[column].stages)
+            check_derivatives(f"DOF '{articulation.dof_names[column]}'", found[column].stages)
         build = functools.partial(_parts, articulation, found)
         super().__init__(articulation, build, given, auto, bool(auto_step))
 
@@ -246,7 +246,7 @@ def _parts(articulation: Articulation, found: Mapping[int, ActuatorConfig], impl
     columns = np.array(sorted(found), dtype=np.int64)
     places = places_of(articulation)
     actuators = []
-    for chosen, attrs in ((np.setdiff1d(columns, implicit), None), (implicit, TANGENT_ATTRS)):
+    for chosen, attrs in ((np.setdiff1d(columns, implicit), None), (implicit, IMPLICIT_ATTRS)):
         actuators += build_actuators(
             {int(column): found[column] for column in chosen},
             articulation.dof_names,
@@ -256,7 +256,7 @@ def _parts(articulation: Articulation, found: Mapping[int, ActuatorConfig], impl
             accumulate=False,
             control_computed_output_attr=COMPUTED,
             control_signal_attrs=signal_attr,
-            control_tangent_attrs=attrs,
+            control_derivative_attrs=attrs,
             in_engine=simulation.solves_friction(at),
         )
     chains = chains_on(articulation, actuators)

@@ -20,7 +20,7 @@ from ..actuator.state import check_like, read_arrays, write_arrays
 from ..errors import ParameterError, SimulationError, listed
 from ..kernel.launch import DOFS_PER_THREAD
 from ..sim import Articulation, Event
-from ..sim.engine import SlopesRefusedError
+from ..sim.engine import ImplicitRefusedError
 from ..sim.events import refuse_copies, subscribe_weakly
 from ..sim.ids import ids_to_reset
 from ..sim.motor import MotorKernels, MotorProgram
@@ -33,11 +33,11 @@ from .hand_overs import (
     Efforts,
     ExplicitEfforts,
     HandOver,
+    ImplicitEfforts,
     Inputs,
     LimitedEfforts,
     RotorInertia,
     SolvedFriction,
-    TangentEfforts,
     calls_of,
     in_turn,
     joint_ranges,
@@ -67,7 +67,7 @@ class Parts:
     """Owned DOFs whose targets the chains follow, and not the engine. None: all."""
     hand_overs: Sequence[HandOver]
     limits: EffortLimits
-    tangents: TangentEfforts | None
+    implicit_efforts: ImplicitEfforts | None
     """Implicit efforts."""
 
     @classmethod
@@ -99,19 +99,19 @@ class Parts:
         """
         explicit = np.setdiff1d(columns, implicit)
         hand_overs = [*first, RotorInertia(articulation, chains), SolvedFriction(articulation, chains)]
-        tangents = None
+        implicit_efforts = None
         if implicit.size:
-            tangents = TangentEfforts(articulation, implicit, chains, efforts)
-            hand_overs.append(tangents)
+            implicit_efforts = ImplicitEfforts(articulation, implicit, chains, efforts)
+            hand_overs.append(implicit_efforts)
         if explicit.size:
             own = explicit if followed is None else np.intersect1d(explicit, followed)
             hand_overs.append(ExplicitEfforts(articulation, explicit, own, efforts))
         if limited is None:
             both = (explicit, False), (implicit, True)
-            limited = [LimitedEfforts(own, is_tangent) for own, is_tangent in both if own.size]
+            limited = [LimitedEfforts(own, is_implicit) for own, is_implicit in both if own.size]
         ranges = functools.partial(joint_ranges, articulation) if ranges is None else ranges
-        limits = EffortLimits(articulation, efforts, limited, ranges, tangents)
-        return cls(chains, efforts, columns, followed, [*hand_overs, limits], limits, tangents)
+        limits = EffortLimits(articulation, efforts, limited, ranges, implicit_efforts)
+        return cls(chains, efforts, columns, followed, [*hand_overs, limits], limits, implicit_efforts)
 
 
 def robot_numbers(articulation: Articulation) -> tuple[np.ndarray, np.ndarray]:
@@ -206,8 +206,8 @@ class Attachment:
         """Take ownership of DOFs. If that fails, the engine is restored."""
         articulation, simulation = self.articulation, self.articulation.simulation
         self._chains, self._efforts, self._limits = parts.chains, parts.efforts, parts.limits
-        self._tangents = parts.tangents
-        self._implicit = np.zeros(0, np.int64) if parts.tangents is None else parts.tangents.columns
+        self._implicit_efforts = parts.implicit_efforts
+        self._implicit = np.zeros(0, np.int64) if parts.implicit_efforts is None else parts.implicit_efforts.columns
         self._feedforward: wp.array = parts.chains.arrays["joint_act"]
         """Feedforward of controllers [N·m or N], flat as the simulation's velocities."""
         self._velocity = wp.zeros_like(simulation.arrays.joint_qd)
@@ -255,7 +255,7 @@ class Attachment:
         shares = usages_of(self.articulation, chains.actuators, implicit.tolist())
         near = np.intersect1d(auto, [column for column, share in shares.items() if share > SHARE]).astype(np.int64)
         why = {
-            int(column): actuator.slope_obstacle()
+            int(column): actuator.derivative_obstacle()
             for actuator, at in zip(chains.actuators, chains.places, strict=True)
             for column in at % chains.shape[1]
         }
@@ -268,7 +268,7 @@ class Attachment:
         self.close()
         try:
             self._attach(build(np.union1d(implicit, further)))
-        except SlopesRefusedError as error:
+        except ImplicitRefusedError as error:
             self._warn_of_explicit(further, str(error))
             self._attach(build(implicit))
 
@@ -334,7 +334,7 @@ class Attachment:
         """Whether `compute` can be captured and is not slower in a graph. See `Motor`."""
         chains = self._chains
         few = math.prod(chains.shape) < 2 * DOFS_PER_THREAD or not chains.device.is_cpu  # a graph takes one thread
-        return few and self._tangents is None and all(actuator.is_graphable() for actuator in chains.actuators)
+        return few and self._implicit_efforts is None and all(actuator.is_graphable() for actuator in chains.actuators)
 
     def hand_over(self, dt: float) -> None:
         """Check the efforts, and write them to the engine. See `Motor`."""
@@ -424,7 +424,7 @@ class Attachment:
 
     def ends_step_at(self, time: float) -> bool:
         """Return whether the user stepped implicit efforts for the step that begins at ``time`` [s]."""
-        return self._tangents is not None and self._tangents.has_begun(time)
+        return self._implicit_efforts is not None and self._implicit_efforts.has_begun(time)
 
     @property
     def effort_range(self) -> tuple[np.ndarray, np.ndarray] | None:
@@ -513,8 +513,8 @@ class Attachment:
             120.0 ClampingMaxEffort
         """
         computed, applied = (array.numpy().copy() for array in (self._efforts.computed, self._efforts.applied))
-        if self._tangents is not None:
-            self._tangents.show(applied)
+        if self._implicit_efforts is not None:
+            self._implicit_efforts.show(applied)
         if self._trips is not None and not self._chains.device.is_cpu:  # where no step has looked
             self._trips.look(self.articulation.simulation.time)
         velocity = np.asarray(self._velocity.numpy()[self.articulation.at.flat("joint_qd")])
@@ -661,7 +661,7 @@ class Attachment:
         self._closed = True
         if not self.articulation.simulation.is_closed:
             self._efforts.engine.zero_()
-            self._tangents = None
+            self._implicit_efforts = None
         self._give_back()
 
     @property

@@ -27,16 +27,16 @@ from ..components.effects.noise import EffectNoise
 from ..declare.config import Config
 from ..declare.parameters import Field
 from ..errors import StateError, located
-from ..kernel.chain import BOUNDS, SLOPES, TANGENT
+from ..kernel.chain import BOUNDS, DERIVATIVES, IMPLICIT_SIGNALS
 from ..kernel.state import check_finite
 from ..sim.motor import Draws, RobotCall
 from .batteries import BatteryPool, RobotBatteries
-from .engine_side import at_joints
+from .solved_by_engine import at_joints
 
 COMPUTED = "computed"
 """Name of the array to which actuators write the effort before limits."""
 
-TANGENT_ATTRS = {name: f"tangent_{name}" for name in (*SLOPES, *BOUNDS)}
+IMPLICIT_ATTRS = {name: f"implicit_{name}" for name in (*DERIVATIVES, *BOUNDS)}
 """Names of the arrays to which actuators write derivatives and bounds of their efforts."""
 
 STREAM = "stream"
@@ -56,7 +56,7 @@ def signal_attr(name: str) -> str:
 
 def is_implicit(actuator: Actuator) -> bool:
     """Return whether an actuator computes derivatives of its efforts."""
-    return not {*TANGENT}.isdisjoint(actuator.control_signal_attrs)
+    return not {*IMPLICIT_SIGNALS}.isdisjoint(actuator.control_signal_attrs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,8 +40,8 @@ def _limit(
     columns: Ints,
     effort: Table,
     applied: Table,
-    slope_q: Table,
-    slope_qd: Table,
+    derivative_q: Table,
+    derivative_qd: Table,
     lowest: Table,
     highest: Table,
 ):
@@ -72,10 +72,10 @@ def _limit(
         effort[i, dof] = kept
         if applied:
             applied[i, dof] = kept
-        if slope_q:  # noqa: SIM102 - arrays and numbers do not mix in a condition
+        if derivative_q:  # noqa: SIM102 - arrays and numbers do not mix in a condition
             if is_limited == 1:
-                slope_q[i, dof] = 0.0
-                slope_qd[i, dof] = 0.0
+                derivative_q[i, dof] = 0.0
+                derivative_qd[i, dof] = 0.0
 
 
 @wp.kernel
@@ -143,7 +143,7 @@ def effort_limiter(
     effort: wp.array,
     largest: wp.array | None = None,
     applied: wp.array | None = None,
-    tangent: Sequence[wp.array] = (),
+    derivatives: Sequence[wp.array] = (),
 ) -> Settler:
     """Return a kernel that limits efforts of DOFs.
 
@@ -154,13 +154,13 @@ def effort_limiter(
         effort: Receives efforts for the engine [N·m or N], shape (N, D); may be ``given``.
         largest: Largest effort of the engine [N·m or N], shape (N, J). Default: no limit.
         applied: Receives efforts at the joints [N·m or N], shape (N, D).
-        tangent: Derivatives of the effort by position and velocity, and its lowest and highest value, each of shape
+        derivatives: Derivatives of the effort by position and velocity, and its lowest and highest value, each of shape
             (N, D), which are limited as well.
     """
     chosen = wp.array(columns, dtype=wp.int32, device=given.device)
     lower, upper = bounds or (None, None)
-    slopes = tuple(tangent) or (None,) * 4
-    inputs = [given, largest, lower, upper, chosen, effort, applied, *slopes]
+    optional = tuple(derivatives) or (None,) * 4
+    inputs = [given, largest, lower, upper, chosen, effort, applied, *optional]
     return Settler(_limit, given.shape[0], len(columns), inputs, given.device)
 
 

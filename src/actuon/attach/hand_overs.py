@@ -20,23 +20,23 @@ import numpy as np
 import warp as wp
 
 from ..actuator.config import EXPLICIT, IMPLICIT, Part, built
-from ..actuator.implicit_step import slope_obstacle
+from ..actuator.implicit_step import derivative_obstacle
 from ..actuator.state import ActuatorState
 from ..components.component import Component
 from ..components.effects.friction import JOINT_LOAD
 from ..components.kinds import Transmission
 from ..declare.parameters import Field
 from ..errors import ActuonError, SimulationError, StructureError
-from ..kernel.chain import BOUNDS, SLOPES
+from ..kernel.chain import BOUNDS, DERIVATIVES
 from ..kernel.launch import Launch
 from ..sim import Articulation
-from ..sim.engine import PROPERTIES, EndOfStep, Tangent
+from ..sim.engine import PROPERTIES, EndOfStep, ImplicitEffort
 from ..sim.motor import Block, ImplicitProgram, MotorProgram, RobotCall
 from ..sim.robots import DofSet
 from ..stability.limits import usages_of
-from .chain_set import COMPUTED, TANGENT_ATTRS, ChainSet, is_implicit, to_change
+from .chain_set import COMPUTED, IMPLICIT_ATTRS, ChainSet, is_implicit, to_change
 from .effort_limits import Bounds, Settler, effort_limiter
-from .engine_side import FRICTION
+from .solved_by_engine import FRICTION
 
 _log = logging.getLogger("actuon.actuators")
 
@@ -385,7 +385,7 @@ class ExplicitEfforts(HandOver):
         return dataclasses.replace(program, pushed=self._columns)
 
 
-class TangentEfforts(HandOver):
+class ImplicitEfforts(HandOver):
     """Implicit efforts.
 
     The chains are evaluated again at the end of a step, with their memory before it, so that limits apply there.
@@ -399,8 +399,8 @@ class TangentEfforts(HandOver):
 
     def __init__(self, articulation: Articulation, columns: np.ndarray, chains: ChainSet, efforts: Efforts):
         self._articulation, self.columns, self._chains = articulation, columns, chains
-        self.tangent = Tangent(efforts.engine, *(chains.signals[name] for name in (*SLOPES, *BOUNDS)))
-        """Tangent for the engine."""
+        self.implicit = ImplicitEffort(efforts.engine, *(chains.signals[name] for name in (*DERIVATIVES, *BOUNDS)))
+        """Efforts and derivatives for the engine."""
         self._forgotten = np.zeros(len(articulation), dtype=bool)
         """Whether robots were reset since the last step, so that telemetry shows efforts of zero, shape (N,)."""
         self._own = [i for i, actuator in enumerate(chains.actuators) if is_implicit(actuator)]
@@ -415,8 +415,8 @@ class TangentEfforts(HandOver):
         self.given_at_end = tables[chains.actuators[self._own[0]].control_output_attr]
         """Efforts of the chains at the end of a step [N·m or N], shape (N, D)."""
         effort = self.given_at_end if efforts.engine is efforts.given else wp.zeros_like(efforts.engine)
-        self.tangent_at_end = Tangent(effort, *(tables[attr] for attr in TANGENT_ATTRS.values()))
-        """Tangent at the end of a step."""
+        self.implicit_at_end = ImplicitEffort(effort, *(tables[attr] for attr in IMPLICIT_ATTRS.values()))
+        """Efforts and derivatives at the end of a step."""
         self._scratch: dict[int, ActuatorState] = {}
         """States of the chains at the end of a step, by position."""
         for i in self._own:
@@ -430,13 +430,13 @@ class TangentEfforts(HandOver):
         self._time = math.nan
 
     def attach(self, undo: contextlib.ExitStack) -> None:
-        at, tangents = self._articulation.at.of_dofs(self.columns), self._articulation.simulation.engine.tangents
-        ending = EndOfStep(self.tangent_at_end, self._evaluate)
-        self._held = tangents.hold(at, self.tangent, ending, self._share)
+        at, engine = self._articulation.at.of_dofs(self.columns), self._articulation.simulation.engine.implicit_efforts
+        ending = EndOfStep(self.implicit_at_end, self._evaluate)
+        self._held = engine.hold(at, self.implicit, ending, self._usage)
         undo.callback(self._held.release)
 
-    def _share(self) -> float:
-        """Return the share of the stability limit that the tangents use; 0 if unknown."""
+    def _usage(self) -> float:
+        """Return the stability usage of the implicit efforts [1]; 0 if unknown."""
         columns = self.columns.tolist()
         try:
             shares = usages_of(self._articulation, self._chains.actuators, columns)
@@ -445,7 +445,7 @@ class TangentEfforts(HandOver):
         return max(shares[column] for column in columns)
 
     def _evaluate(self) -> bool:
-        """Update the tangent at the end of a step from the engine. Returns False if the actuators were not stepped."""
+        """Update the derivatives at the end of a step. Returns False if the actuators were not stepped."""
         simulation, chains = self._articulation.simulation, self._chains
         if simulation.time != self._time:
             return False
@@ -456,7 +456,7 @@ class TangentEfforts(HandOver):
         return True
 
     def has_begun(self, time: float) -> bool:
-        """Return whether tangents were written for the step that begins at ``time`` [s]."""
+        """Return whether derivatives were written for the step that begins at ``time`` [s]."""
         return self._time == time
 
     def after(self) -> None:
@@ -479,8 +479,8 @@ class TangentEfforts(HandOver):
         settling, kept = calls_of(self.settlers_at_end)
         implicit = ImplicitProgram(
             self.columns,
-            [array.numpy() for array in self.tangent],
-            [array.numpy() for array in self.tangent_at_end],
+            [array.numpy() for array in self.implicit],
+            [array.numpy() for array in self.implicit_at_end],
             [*calls, *settling],
             [block for i in self._own for block in self._blocks(i, cells[i])],
         )
@@ -519,7 +519,7 @@ class LimitedEfforts:
     columns: np.ndarray
     """Which DOFs, shape (J,)."""
     is_implicit: bool
-    """Whether they are tangents."""
+    """Whether they are implicit."""
     largest: wp.array | None = None
     """Largest effort of the engine [N·m or N], shape (N, J). None: no limit."""
 
@@ -532,7 +532,7 @@ class EffortLimits(HandOver):
         efforts: Efforts of all DOFs.
         parts: DOFs whose efforts are limited.
         ranges: Returns lowest and highest effort for the engine [N·m or N], each of shape (N, D); None: no limit.
-        tangents: Implicit efforts.
+        implicit_efforts: Implicit efforts.
     """
 
     def __init__(
@@ -541,10 +541,10 @@ class EffortLimits(HandOver):
         efforts: Efforts,
         parts: Sequence[LimitedEfforts],
         ranges: Callable[[], tuple[np.ndarray, np.ndarray] | None],
-        tangents: TangentEfforts | None,
+        implicit_efforts: ImplicitEfforts | None,
     ):
         self._properties = articulation.simulation.engine.properties
-        self._efforts, self._parts, self._ranges, self._tangents = efforts, parts, ranges, tangents
+        self._efforts, self._parts, self._ranges, self._implicit_efforts = efforts, parts, ranges, implicit_efforts
         self.bounds: Bounds = None
         """Lowest and highest effort for the engine [N·m or N], each of shape (N, D). None: no limit."""
         self._version = -1
@@ -574,22 +574,29 @@ class EffortLimits(HandOver):
     def _settle_with(self, bounds: Bounds) -> None:
         self.bounds = bounds
         self.revision += 1
-        efforts, tangents = self._efforts, self._tangents
+        efforts, implicit_efforts = self._efforts, self._implicit_efforts
         applied = None if efforts.applied is efforts.engine else efforts.applied
         parts = [part for part in self._parts if bounds is not None or part.largest is not None]
         self._settlers, at_end = [], []
         for part in parts:
-            given, engine, slopes = efforts.given, efforts.engine, tuple[wp.array, ...]()
-            if part.is_implicit and tangents is not None:
-                slopes, end = tangents.tangent[1:], tangents.tangent_at_end
+            given, engine, derivatives = efforts.given, efforts.engine, tuple[wp.array, ...]()
+            if part.is_implicit and implicit_efforts is not None:
+                derivatives, end = implicit_efforts.implicit[1:], implicit_efforts.implicit_at_end
                 at_end.append(
                     effort_limiter(
-                        tangents.given_at_end, part.columns, bounds, end.effort, part.largest, tangent=end[1:]
+                        implicit_efforts.given_at_end,
+                        part.columns,
+                        bounds,
+                        end.effort,
+                        part.largest,
+                        derivatives=end[1:],
                     )
                 )
-            self._settlers.append(effort_limiter(given, part.columns, bounds, engine, part.largest, applied, slopes))
-        if tangents is not None:
-            tangents.settlers_at_end, tangents.settle_at_end = at_end, in_turn(at_end)
+            self._settlers.append(
+                effort_limiter(given, part.columns, bounds, engine, part.largest, applied, derivatives)
+            )
+        if implicit_efforts is not None:
+            implicit_efforts.settlers_at_end, implicit_efforts.settle_at_end = at_end, in_turn(at_end)
 
     def settlers(self) -> Sequence[Settler]:
         return self._settlers
@@ -619,13 +626,13 @@ def joint_ranges(articulation: Articulation) -> tuple[np.ndarray, np.ndarray] | 
     return None if found is None or not np.isfinite(found).any() else found
 
 
-def check_slopes(where: str, stages: Sequence[Part]) -> None:
+def check_derivatives(where: str, stages: Sequence[Part]) -> None:
     """Raise an error for a chain whose effort has no derivatives.
 
     Raises:
         StructureError: It has none, with ``where`` and the reason.
     """
-    why = slope_obstacle([built(part) for part in stages], requires_grad=False)
+    why = derivative_obstacle([built(part) for part in stages], requires_grad=False)
     if why:
         raise StructureError(
             f"{where}: effort_mode '{IMPLICIT}' needs derivatives of the effort, but {why}; use '{EXPLICIT}'"

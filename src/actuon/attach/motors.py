@@ -48,10 +48,10 @@ from ..sim.ids import ids_to_reset
 from ..typing import Array, ArrayLike, DeviceLike, IdsLike, PathLike
 from .batteries import BatteryPool
 from .chain_set import COMPUTED, ChainSet, signal_attr
-from .engine_side import at_joints, stages_with_ratios
 from .fitted_motors import DrawnMotors
 from .groups.randomisation import Distribution
 from .random_motors import randomize
+from .solved_by_engine import at_joints, stages_with_ratios
 from .telemetry import Telemetry, make_telemetry, trip_log
 
 _FULL_EFFORT = 0.5

@@ -25,7 +25,7 @@ from ..actuator.actuator import Actuator
 from ..actuator.config import ActuatorConfig, Part
 from ..components.effects.noise import EffectNoise
 from ..errors import MissingExtraError, RobotFileError, SimulationError, StructureError, listed
-from ..kernel.chain import HELD, TANGENT
+from ..kernel.chain import HELD, IMPLICIT_SIGNALS
 from ..kernel.launch import CCall
 from ..kernel.state import Memory
 from ..motors.catalogue import CatalogueMotor
@@ -39,7 +39,7 @@ from ..typing import ArrayLike, PathLike
 from .articulation_actuators import ArticulationActuators
 from .attachment import Attachment
 from .batteries import draws_of
-from .chain_set import COMPUTED, TANGENT_ATTRS, ChainSet, is_implicit, repeated, signal_attr
+from .chain_set import COMPUTED, IMPLICIT_ATTRS, ChainSet, is_implicit, repeated, signal_attr
 from .effort_limits import effort_limiter
 from .groups.cfg import ActuatorBaseCfg
 from .groups.groups import ActuatorGroups
@@ -452,7 +452,7 @@ class LoadedMotors:
             stages=[repeated(stage, CELLS) for stage in actuator.stages],
             control_computed_output_attr=COMPUTED,
             control_signal_attrs=signal_attr,
-            control_tangent_attrs=TANGENT_ATTRS if is_implicit(actuator) else None,
+            control_derivative_attrs=IMPLICIT_ATTRS if is_implicit(actuator) else None,
             accumulate=False,
             control_every=actuator.control_every,
             in_engine=any(stage.in_engine for stage in actuator.stages),
@@ -490,9 +490,9 @@ class LoadedMotors:
         for implicit in (False, True):
             columns = np.array([i for i, joint in enumerate(self.driven) if joint.is_implicit == implicit])
             if columns.size:
-                names = TANGENT_ATTRS.values() if implicit else ()
-                tangent = [self.arrays[name].reshape(shape) for name in names]
-                _, call = effort_limiter(effort, columns, bounds, effort, tangent=tangent).one_robot()
+                names = IMPLICIT_ATTRS.values() if implicit else ()
+                derivatives = [self.arrays[name].reshape(shape) for name in names]
+                _, call = effort_limiter(effort, columns, bounds, effort, derivatives=derivatives).one_robot()
                 assert call is not None
                 calls.append(call)
         return (lower, upper), calls
@@ -589,7 +589,12 @@ class LoadedMotors:
         robot.calls, robot.words, robot.joints, robot.draws = map(ctypes.addressof, tables)
         places = {"q": "joint_q", "qd": "joint_qd", "target": "joint_target_q", "target_qd": "joint_target_qd"}
         places |= {"feedforward": "joint_act", "effort": "joint_f"}
-        optional = {"slope_q": TANGENT[0], "slope_qd": TANGENT[1], "dry": _DRY, "viscous": _VISCOUS}
+        optional = {
+            "derivative_q": IMPLICIT_SIGNALS[0],
+            "derivative_qd": IMPLICIT_SIGNALS[1],
+            "dry": _DRY,
+            "viscous": _VISCOUS,
+        }
         read = {name: self.arrays[array] for name, array in places.items()}
         signals = self.chains.signals
         read |= {name: signals[signal] for name, signal in optional.items() if signal in signals}
@@ -834,17 +839,19 @@ class _Preparation:
         if "feedforward" in self._inputs:
             place.feedforward = self._add(name, f"{name}_feedforward")
         if joint.is_implicit:
-            slope = {"dyntype": mujoco.mjtDyn.mjDYN_USER, "actdim": 1, "gaintype": mujoco.mjtGain.mjGAIN_AFFINE}
-            place.by_velocity = self._add(name, f"{name}_slope_qd", **slope, gainprm=_unit(mujoco.mjNGAIN, 2))
+            derivative = {"dyntype": mujoco.mjtDyn.mjDYN_USER, "actdim": 1, "gaintype": mujoco.mjtGain.mjGAIN_AFFINE}
+            place.by_velocity = self._add(name, f"{name}_derivative_qd", **derivative, gainprm=_unit(mujoco.mjNGAIN, 2))
             if int(self._driven.opt.integrator) == int(mujoco.mjtIntegrator.mjINT_DISCRETE):
-                place.by_position = self._add(name, f"{name}_slope_q", **slope, gainprm=_unit(mujoco.mjNGAIN, 1))
+                place.by_position = self._add(
+                    name, f"{name}_derivative_q", **derivative, gainprm=_unit(mujoco.mjNGAIN, 1)
+                )
         return place
 
     def _joint(
         self, model: mujoco.MjModel, joint: _Driven, place: _Place, damping: float, by_name: Mapping[str, int]
     ) -> Any:
         number = self._number(place.motor, by_name)
-        slopes = [
+        derivatives = [
             -1 if actuator is None else int(model.actuator_actadr[by_name[actuator.name]])
             for actuator in (place.by_velocity, place.by_position)
         ]
@@ -852,7 +859,7 @@ class _Preparation:
             int(model.jnt_qposadr[model.dof_jntid[joint.dof]]),
             joint.dof,
             int(model.actuator_actadr[number]) + self._depth,
-            *slopes,
+            *derivatives,
             self._control(model, place.target) if place.target >= 0 else self._own_control(model, place.motor, by_name),
             self._control(model, place.velocity)
             if place.velocity >= 0

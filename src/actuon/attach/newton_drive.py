@@ -25,9 +25,9 @@ from ..kernel.launch import recording_tape
 from ..motors.catalogue import CatalogueMotor
 from ..motors.datasheet import MotorDatasheet
 from ..typing import PathLike
-from .engine_side import at_joints
 from .motors import JointFriction, is_by_joint, open_configs, possible_dt, report_simulator_side
 from .newton_force_law import ForceLaw, Route, limited_line
+from .solved_by_engine import at_joints
 
 try:
     from newton.actuators import DriveBase
@@ -255,7 +255,7 @@ class DriveActuon(DriveBase):
             StructureError: The effort of the chain has no derivatives, which Newton's implicit mode needs.
         """
         if self._law is None:
-            why_not = self.actuator.slope_obstacle()
+            why_not = self.actuator.derivative_obstacle()
             if why_not:
                 raise StructureError(f"DriveActuon: the implicit mode needs derivatives of the effort, but {why_not}")
             self._law = ForceLaw(self.actuator)

@@ -7,9 +7,9 @@ by a law that Newton's kernel evaluates at any w. The law of a chain is a line w
 .. math:: \tau(w) = \mathrm{clamp}(\tau_1 + s_1 (w - w_1), \; l(w), \; u(w))
 
 near the speed :math:`w_0` that one step of Newton's method predicts for each joint alone. The limits l and u are those
-of the chain at the speed before the step and at :math:`w_0`, interpolated in between. The line is the tangent of the
-chain at :math:`w_0`. If the effort there is at a limit, it is the tangent at the speed where the controller requests
-zero effort, so that a step can leave the limit. A positive derivative, which accelerates a motion, counts as zero.
+of the chain at the speed before the step and at :math:`w_0`, interpolated in between. The line is the linearisation of
+the chain at :math:`w_0`. If the effort there is at a limit, it is that at the speed where the controller requests zero
+effort, so that a step can leave the limit. A positive derivative, which accelerates a motion, counts as zero.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..actuator.actuator import Actuator
 from ..actuator.state import ActuatorState
 from ..actuator.stepping import IndexLayout, Stepper
 from ..errors import StructureError
-from ..kernel.chain import BOUNDS, SLOPES
+from ..kernel.chain import BOUNDS, DERIVATIVES
 from ..kernel.launch import Launch
 from ..kernel.types import Flavour, Floats, FloatTable, Indices, module_options
 
@@ -79,7 +79,7 @@ class ForceLaw:
         """The speed before the step and the limits there; w₀ and the limits there; τ₁, s₁ and w₁. Shape (N, 9)."""
         self.explicit_effort = self._floats(n)
         """Efforts before the step."""
-        evaluated = ("effort", "computed", *SLOPES, *BOUNDS)
+        evaluated = ("effort", "computed", *DERIVATIVES, *BOUNDS)
         self._arrays = {name: self._floats(n) for name in (*evaluated, "controller_effort")} | {"params": self.params}
         self._evaluated = tuple(self._arrays[name] for name in evaluated)
         self._route: Route | None = None
@@ -121,7 +121,7 @@ class ForceLaw:
         if device.is_capturing:
             raise StructureError("DriveActuon: take one step in the implicit mode before a graph is captured")
         self._route = route
-        self._stepper = self._actuator.stepper(route.layouts, (*SLOPES, *BOUNDS), keeps_rings=False)
+        self._stepper = self._actuator.stepper(route.layouts, (*DERIVATIVES, *BOUNDS), keeps_rings=False)
         self._discarded = self._actuator.state()
         self._arrays |= {"trial_q": self._floats(*positions.shape), "trial_qd": self._floats(*velocities.shape)}
         values = {**self._arrays, "pos_indices": route.indices[0], "vel_indices": route.indices[1]}
@@ -160,10 +160,10 @@ def write_limits(i: int, column: int, speed: float, lowest: float, highest: floa
 
 
 @wp.func
-def write_tangent(i: int, speed: float, effort: float, slope: float, params: FloatTable):
+def write_derivative(i: int, speed: float, effort: float, derivative: float, params: FloatTable):
     """Write the effort at a speed, and its derivative."""
     params[i, 6] = effort
-    params[i, 7] = wp.min(slope, 0.0)
+    params[i, 7] = wp.min(derivative, 0.0)
     params[i, 8] = speed
 
 
@@ -193,8 +193,8 @@ def _write_line(
     inverse_mass: Floats,
     effort: Floats,
     computed: Floats,
-    effort_slope_q: Floats,
-    effort_slope_qd: Floats,
+    effort_derivative_q: Floats,
+    effort_derivative_qd: Floats,
     effort_min: Floats,
     effort_max: Floats,
     trial_q: Floats,
@@ -202,17 +202,17 @@ def _write_line(
     controller_effort: Floats,
     params: FloatTable,
 ):
-    """Write tangent and limits. At the speed before the step (column 0), go to w₀; at w₀ (column 3), go above it."""
+    """Write derivative and limits. At the speed before the step (column 0), go to w₀; at w₀ (column 3), go above it."""
     i, _unused = wp.tid()
     speed = trial_qd[int(vel_indices[i])]
-    slope = dt * effort_slope_q[i] + effort_slope_qd[i]
+    derivative = dt * effort_derivative_q[i] + effort_derivative_qd[i]
     write_limits(i, column, speed, effort_min[i], effort_max[i], params)
-    write_tangent(i, speed, effort[i], slope, params)
+    write_derivative(i, speed, effort[i], derivative, params)
     controller_effort[i] = computed[i]
     following = speed + APART * (1.0 + wp.abs(speed))
     if column == 0:
         gain = dt * inverse_mass[i]
-        following = speed + gain * effort[i] / (1.0 - gain * wp.min(slope, 0.0))
+        following = speed + gain * effort[i] / (1.0 - gain * wp.min(derivative, 0.0))
     at_speed(i, following, dt, positions, pos_indices, vel_indices, trial_q, trial_qd)
 
 
@@ -241,17 +241,17 @@ def _leave_limits(
     dt: float,
     vel_indices: Indices,
     effort: Floats,
-    effort_slope_q: Floats,
-    effort_slope_qd: Floats,
+    effort_derivative_q: Floats,
+    effort_derivative_qd: Floats,
     effort_min: Floats,
     effort_max: Floats,
     trial_qd: Floats,
     params: FloatTable,
 ):
-    """Replace the tangent by the one at this speed if the effort is at a limit at w₀, and not here."""
+    """Replace the derivative by the one at this speed if the effort is at a limit at w₀, and not here."""
     i, _unused = wp.tid()
     was_free = params[i, 6] > params[i, 4] and params[i, 6] < params[i, 5]
     is_free = effort[i] > effort_min[i] and effort[i] < effort_max[i]
     if is_free and not was_free:
-        slope = dt * effort_slope_q[i] + effort_slope_qd[i]
-        write_tangent(i, trial_qd[int(vel_indices[i])], effort[i], slope, params)
+        derivative = dt * effort_derivative_q[i] + effort_derivative_qd[i]
+        write_derivative(i, trial_qd[int(vel_indices[i])], effort[i], derivative, params)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from ..kernel.chain import CLIPPED, LIMITED_BY, TANGENT
+from ..kernel.chain import CLIPPED, IMPLICIT_SIGNALS, LIMITED_BY
 from ..sim.motor import Trips
 from .chain_set import ChainSet
 
@@ -135,7 +135,7 @@ def make_telemetry(
         applied: Applied efforts [N·m or N], shape (N, D).
         bounds: Lowest and highest effort of the engine, each of shape (N, D). None: no limit.
     """
-    signals = {name: array.numpy().copy() for name, array in chains.signals.items() if name not in TANGENT}
+    signals = {name: array.numpy().copy() for name, array in chains.signals.items() if name not in IMPLICIT_SIGNALS}
     with np.errstate(invalid="ignore"):  # infinity less infinity, which is told elsewhere
         differs = np.abs(computed - applied) > CLIPPED * np.abs(computed)
     clipped = differs.copy()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import sys
 import warnings
@@ -25,6 +27,7 @@ def main() -> None:
         if argument.encode(errors="replace") != os.fsencode(argument):
             complain(f"{argument!r} is not valid UTF-8; rename the file")
             sys.exit(2)
+    _load_mujoco()
     try:
         from cyclopts import CycloptsError
 
@@ -41,3 +44,15 @@ def main() -> None:
     except UnicodeError as error:
         complain(f"a file or folder has a name that is not valid UTF-8; rename it: {error}")
         sys.exit(2)
+
+
+def _load_mujoco() -> None:
+    """Import MuJoCo without the OpenGL library that MUJOCO_GL names: the import fails if that is not installed.
+
+    Images are rendered in another process, which uses it.
+    """
+    library = os.environ.pop("MUJOCO_GL", None)
+    if library is not None:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("mujoco")
+        os.environ["MUJOCO_GL"] = library

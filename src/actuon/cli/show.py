@@ -336,7 +336,7 @@ _DROPPED = {"kp·dt²/I": 1, "kd·dt/I": 1, "delay margin": 2, "largest kp": 3, 
 
 def print_stability(console: Console, robot: Path, result: CheckResult) -> None:
     """Print the stability of each joint with an actuator."""
-    from actuon.stability.report import COLUMNS, UNITS, summary_line
+    from actuon.stability.report import COLUMNS, summary_line
 
     mark, joint, *others = COLUMNS
     columns = [Column(mark, Role.MARK), Column(joint, Role.HEADING)]
@@ -344,10 +344,10 @@ def print_stability(console: Console, robot: Path, result: CheckResult) -> None:
     styles = ["red" if cells[0] == "✗" else "" for cells in result.cells()]
     title = f"{robot.name} at dt = {1e3 * result.robots[0].dt:.4g} ms"
     show_table(console, columns, result.cells(), title, styles)
-    say(console, UNITS)
+    say(console, result.legend())
     for each in result.robots:
-        if each.joints:
-            say(console, summary_line(each), "green" if each.is_stable else "red")
+        if each.joints and each.is_stable:
+            say(console, summary_line(each), "green")
 
 
 # Motors ---------------------------------------------------------------------------------------------------------------
@@ -387,8 +387,9 @@ def print_motors(console: Console, motors: Iterable[CatalogueMotor]) -> None:
 
 def print_motor(console: Console, motor: CatalogueMotor) -> None:
     """Print the values of a motor, each with its source and parameter, and the stages of the motor model."""
+    aliases = f" ({', '.join(motor.aliases)})" if motor.aliases else ""
     robots = f", in {', '.join(motor.robots)}" if motor.robots else ""
-    say(console, f"{motor.name}: {motor.vendor}{robots}")
+    say(console, f"{motor.name}{aliases}: {motor.vendor}{robots}")
     columns = (
         Column("data sheet", Role.NAME),
         Column("value"),
@@ -402,8 +403,8 @@ def print_motor(console: Console, motor: CatalogueMotor) -> None:
     rows = []
     for use in sorted(motor.datasheet.table(), key=lambda use: not use.is_used):
         value = f"{use.value:g}" if isinstance(use.value, float) else "\n".join(f"{v:g}, {e:g}" for v, e in use.value)
-        number = f"[{sources.index(motor.sources[use.figure]) + 1}]"
-        rows.append((use.figure, value, use.unit, use.at, use.became, use.how, number))
+        number = f"[{sources.index(motor.sources[use.name]) + 1}]"
+        rows.append((use.name, value, use.unit, use.at, use.became, use.how, number))
     show_table(console, columns, rows)
     for config in motor.datasheet.stages():
         units = {

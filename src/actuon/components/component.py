@@ -51,7 +51,7 @@ class Placement:
 
 
 class Component(ParameterOwner):
-    """Base of the components of an actuator, each one stage of its chain."""
+    """Base of the components of an actuator, each one stage of the motor model."""
 
     kind: ClassVar[ComponentKind | None] = None
     """Kind of stage, set by the base of each kind."""
@@ -535,7 +535,9 @@ class Component(ParameterOwner):
 
     def _require_law(self, method: str) -> None:
         if not self.laws():
-            raise StructureError(f"{type(self).__name__} has neither a law nor its own {method}; define one of them")
+            raise StructureError(
+                f"{type(self).__name__} has neither a stage function (`law`) nor its own {method}; define one of them"
+            )
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={_few_words(value)}" for name, value in self._values.items())

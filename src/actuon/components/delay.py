@@ -195,7 +195,7 @@ class Delay(Lag, Component):
             got = state.depth, state.memory.cells.num_dofs
             if got != (self.buf_depth, n) or state.memory.device != device:
                 raise StateError(
-                    f"Delay: got a ring of {got} (steps, DOFs) on '{state.memory.device}'; "
+                    f"Delay: got a delay buffer of {got} (steps, DOFs) on '{state.memory.device}'; "
                     f"must be {(self.buf_depth, n)} on '{device}'"
                 )
         self._finalize_if_needed(device, n)

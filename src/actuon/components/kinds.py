@@ -192,7 +192,7 @@ def check_limits_first(components: Sequence[Component]) -> None:
 
 
 class Effect(Component):
-    """Base of effects: from an effort to the effort after losses or lags.
+    """Base of effects: from an effort to the effort after losses or delayed response.
 
     A subclass with a ``config``, a ``law`` and, with memory, ``STATES`` is fused. To launch other kernels instead,
     override `run`.
@@ -218,7 +218,7 @@ SMALLEST_RATIO = 1e-6
 
 
 class Transmission(Component):
-    """Base of transmissions: from the joint side to the motor side, and back at the end of the chain.
+    """Base of transmissions: from the joint side to the motor side, and back after the last stage.
 
     The law of a subclass returns position, velocity and effort of the motor for later stages. ``closing_law``, of the
     same parameters, then converts the motor's effort to the joint's.

@@ -13,7 +13,14 @@ SHORTEST = wp.constant(1e-9)
 
 @wp.func
 def limit(x: float, low: float, high: float):
-    """Clamp ``x`` to ``low`` and ``high``. NaN stays NaN, so that limits do not hide a diverged state."""
+    """Clamp ``x`` to ``low`` and ``high``. NaN stays NaN, so that limits do not hide a diverged state.
+
+    Examples:
+        >>> import warp as wp
+        >>> @wp.func
+        ... def deadband_law(effort: float, width: float):
+        ...     return effort - actuon.limit(effort, -width, width)
+    """
     return wp.where(x < low, low, wp.where(x > high, high, x))
 
 
@@ -93,7 +100,7 @@ _VALUE = """
     return exponential(-exponential(power));
 """
 
-_SLOPE = """
+_ADJOINT = """
     if (speed > 9.5367432e-7f && speed < 1048576.0f) {
         float power = exponent * ::logf(speed);
         if (power > -30.0f && power < 4.45f) {
@@ -106,7 +113,7 @@ _SLOPE = """
 """
 
 
-@wp.func_native(_VALUE, _SLOPE)
+@wp.func_native(_VALUE, _ADJOINT)
 def stribeck(speed: float, exponent: float) -> float:  # type: ignore[empty-body]
     r"""Return ``exp(-speed**exponent)`` for a speed ≥ 0 as a multiple of the Stribeck velocity."""
     ...

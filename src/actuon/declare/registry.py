@@ -22,7 +22,7 @@ _ENDING = re.compile(r"(Control|Clamping|Transmission|Effect|Sensor)?Config$")
 
 
 class ComponentKind(enum.Enum):
-    """Kind of a stage, in the usual order of a chain."""
+    """Kind of a stage, in the usual order."""
 
     SENSOR = "sensor"
     DELAY = "delay"
@@ -35,12 +35,12 @@ class ComponentKind(enum.Enum):
 
     @property
     def several(self) -> bool:
-        """Whether a chain in the usual order may have more than one of this kind."""
+        """Whether a motor model in the usual order may have more than one of this kind."""
         return self in (ComponentKind.SENSOR, ComponentKind.CLAMPING, ComponentKind.EFFECT)
 
     @property
     def key(self) -> str:
-        """Name of a chain's components of this kind, as an argument and in YAML: ``"effects"``."""
+        """Name of the stages of this kind, as an argument and in YAML: ``"effects"``."""
         return f"{self.value}s" if self in (ComponentKind.SENSOR, ComponentKind.EFFECT) else self.value
 
     @property
@@ -135,6 +135,14 @@ def register_actuator_component(
         component_class: Class of the component, or a function from the values of a file to the class.
         kind: Kind of the component.
         config: Config of the component. Default: that of the class. Without one, files can be read, not written.
+
+    Examples:
+        >>> class HoldControlConfig(actuon.Config):
+        ...     hold: float = actuon.param("N·m", "Constant effort.")
+        >>> class ControllerHold(actuon.Controller):
+        ...     config = HoldControlConfig
+        >>> kind = actuon.ComponentKind.CONTROLLER
+        >>> actuon.register_actuator_component("MyHoldAPI", ControllerHold, kind)
     """
     if not isinstance(kind, ComponentKind):
         allowed = ", ".join(f"ComponentKind.{member.name}" for member in ComponentKind)

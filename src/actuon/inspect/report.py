@@ -30,7 +30,7 @@ from .starting_yaml import grouped, why_no_entries
 
 DEFAULT = "default"
 MOTOR = "motor"
-"""Source of what follows from the figures of a motor."""
+"""Source of parameters that follow from the values of a motor."""
 
 
 @dataclass(frozen=True)

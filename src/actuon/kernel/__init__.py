@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels written from the structure of a chain, and their launches. Knows laws and names, no components."""
+"""Kernels that are written from a list of stages, and their launches. Independent of components."""

@@ -62,5 +62,5 @@ def _namespace(chain: Chain) -> dict[str, Any]:
         if stage.ring is not None:
             names[f"{label}_lag_law"] = stage.ring.law
         if stage.network is not None:
-            names[f"{label}_network"] = stage.network.build(lanes if in_blocks else 0, chain.has_slopes)
+            names[f"{label}_network"] = stage.network.build(lanes if in_blocks else 0, chain.has_derivatives)
     return names

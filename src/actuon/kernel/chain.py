@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structure that selects a kernel: the stages of a chain, in order, and how it accesses memory. No values."""
+"""`Chain`, the key of a kernel: stages in order and access to memory, without values."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ FEEDBACK = ("q", "qd")
 """Measured signals among `SIGNALS`: controllers get them from sensors, motors get the true values."""
 
 CLIPPED = 1e-6
-"""Share of the requested effort that a limit must remove to count as active."""
+"""Smallest fraction of the requested effort that a limit removes if it counts as active."""
 
 LIMITED_BY = "limited_by"
 """Signal of the kernel: position of the last stage that limited the effort, or -1."""
 
-SLOPES = ("effort_slope_q", "effort_slope_qd")
+DERIVATIVES = ("effort_derivative_q", "effort_derivative_qd")
 """Signals of the kernel: derivatives of the effort by joint position [N·m/rad or N/m] and velocity [N·m·s/rad or
 N·s/m], at constant commands, past values and states."""
 
 BOUNDS = ("effort_min", "effort_max")
 """Signals of the kernel: bounds that the limits allow at this state [N·m or N]; infinite without limits."""
 
-TANGENT = (*SLOPES, *BOUNDS)
+IMPLICIT_SIGNALS = (*DERIVATIVES, *BOUNDS)
 """Signals that cost time, and are computed only if named."""
 
 CONTROL_DT = "control_dt"
-"""Time from one run of a held controller to the next."""
+"""Time from one run of a controller with decimation to the next."""
 
 TIME_STEPS = ("dt", CONTROL_DT)
 
 HELD = -1
-"""Position of the states of a held controller, instead of that of a stage."""
+"""Position of the states of a controller with decimation, instead of that of a stage."""
 CLOCK = "clock"
-"""Steps since a held controller last ran. It runs at 0."""
+"""Steps since a controller with decimation last ran. It runs at 0."""
 
 
 def held(signal: str) -> str:
@@ -388,9 +388,9 @@ class Chain:
         return tuple(name for name in TIME_STEPS if name in asked)
 
     @property
-    def has_slopes(self) -> bool:
+    def has_derivatives(self) -> bool:
         """Whether derivatives of the effort are written."""
-        return any(write.signal in SLOPES for write in self.writes)
+        return any(write.signal in DERIVATIVES for write in self.writes)
 
     @property
     def held_signals(self) -> tuple[str, ...]:

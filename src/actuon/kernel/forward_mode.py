@@ -25,10 +25,10 @@ from .text import define, new_name
 VARIABLES = ("q", "qd")
 """Variables of the derivatives: position and velocity of the joint."""
 
-Slopes = tuple[str | None, str | None]
+Derivatives = tuple[str | None, str | None]
 """Derivatives of an expression by each of `VARIABLES`, as text; None for zero."""
 
-_ZERO_SLOPE = {
+_ZERO_DERIVATIVE = {
     "sign",
     "floor",
     "ceil",
@@ -43,7 +43,7 @@ _ZERO_SLOPE = {
     "uint32",
     "len",
 }
-_ZERO_SLOPE |= {"isnan", "isinf", "isfinite", "range", "static", "randf", "randn", "rand_init", "randi", "randu"}
+_ZERO_DERIVATIVE |= {"isnan", "isinf", "isfinite", "range", "static", "randf", "randn", "rand_init", "randi", "randu"}
 """Functions with zero derivative, or without one."""
 
 _CHAIN_RULE = {
@@ -60,12 +60,12 @@ _CHAIN_RULE = {
 """Derivatives of functions y of x."""
 
 _SELECTIONS: dict[str, Callable[..., str]] = {
-    "where": lambda values, slopes: f"wp.where({values[0]}, {slopes[1]}, {slopes[2]})",
-    "min": lambda values, slopes: f"wp.where({values[0]} < {values[1]}, {slopes[0]}, {slopes[1]})",
-    "max": lambda values, slopes: f"wp.where({values[0]} > {values[1]}, {slopes[0]}, {slopes[1]})",
-    "clamp": lambda values, slopes: (
-        f"wp.where({values[0]} < {values[1]}, {slopes[1]}, "
-        f"wp.where({values[0]} > {values[2]}, {slopes[2]}, {slopes[0]}))"
+    "where": lambda values, derivatives: f"wp.where({values[0]}, {derivatives[1]}, {derivatives[2]})",
+    "min": lambda values, derivatives: f"wp.where({values[0]} < {values[1]}, {derivatives[0]}, {derivatives[1]})",
+    "max": lambda values, derivatives: f"wp.where({values[0]} > {values[1]}, {derivatives[0]}, {derivatives[1]})",
+    "clamp": lambda values, derivatives: (
+        f"wp.where({values[0]} < {values[1]}, {derivatives[1]}, "
+        f"wp.where({values[0]} > {values[2]}, {derivatives[2]}, {derivatives[0]}))"
     ),
 }
 """Derivatives of functions that select one of their arguments."""
@@ -116,11 +116,11 @@ class _Forward:
         self._depth = 1
         self._fixed: set[str] = set()
         """Variables that a branch or loop assigns: their derivatives keep their names."""
-        self._slopes: dict[str, Slopes] = {}
+        self._derivatives: dict[str, Derivatives] = {}
         for name in dict.fromkeys(name for name, _ in given):
             by = [self._new(f"{name}_by_{VARIABLES[side]}") if (name, side) in given else None for side in (0, 1)]
-            self._slopes[name] = by[0], by[1]
-        self._extra = [str(self._slopes[name][side]) for name, side in given]
+            self._derivatives[name] = by[0], by[1]
+        self._extra = [str(self._derivatives[name][side]) for name, side in given]
         self._returned: list[tuple[bool, bool]] = []
         self._asks_warp = False
 
@@ -130,7 +130,7 @@ class _Forward:
         types = {f"argument_{i}": kind for i, kind in enumerate(self._law.input_types.values())}
         arguments = [f"{name}: {kind}" for name, kind in zip(self._law.input_types, types, strict=True)]
         arguments += [f"{name}: float" for name in self._extra]
-        key = f"{self._law.key}_slopes"
+        key = f"{self._law.key}_derivatives"
         source = "\n".join([f"def {key}({', '.join(arguments)}):", *self._lines]) + "\n"
         called = f"{key} {hashlib.sha256(source.encode()).hexdigest()[:16]}"
         function = wp.func(define(source, called, self._namespace | types)[key])
@@ -185,9 +185,9 @@ class _Forward:
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id not in self._fixed:
                     self._fixed.add(node.id)
                     names = [self._new(f"{node.id}_by_{side}") for side in VARIABLES]
-                    for name, slope in zip(names, self._slopes.get(node.id, (None, None)), strict=True):
-                        self._emit(f"{name} = float({slope or 0.0})")
-                    self._slopes[node.id] = names[0], names[1]
+                    for name, derivative in zip(names, self._derivatives.get(node.id, (None, None)), strict=True):
+                        self._emit(f"{name} = float({derivative or 0.0})")
+                    self._derivatives[node.id] = names[0], names[1]
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         match target:
@@ -201,14 +201,17 @@ class _Forward:
                 found = list(zip(names, self._of_call(value, len(names)), strict=True))
             case _:
                 raise UnsupportedLaw(ast.unparse(target))
-        kept = [(name, [self._copied(f"{name}_slope", slope) for slope in slopes]) for name, slopes in found]
+        kept = [
+            (name, [self._copied(f"{name}_derivative", derivative) for derivative in derivatives])
+            for name, derivatives in found
+        ]
         self._emit(f"{ast.unparse(target)} = {ast.unparse(value)}")
-        for name, slopes in kept:
+        for name, derivatives in kept:
             if name in self._fixed:
-                for to, slope in zip(self._slopes[name], slopes, strict=True):
-                    self._emit(f"{to} = {slope or '0.0'}")
+                for to, derivative in zip(self._derivatives[name], derivatives, strict=True):
+                    self._emit(f"{to} = {derivative or '0.0'}")
             else:
-                self._slopes[name] = slopes[0], slopes[1]
+                self._derivatives[name] = derivatives[0], derivatives[1]
 
     def _named(self, name: str, text: str | None) -> str | None:
         """Return a variable or number unchanged, and a new variable for any other expression."""
@@ -220,26 +223,26 @@ class _Forward:
 
     def _copied(self, name: str, text: str | None) -> str | None:
         """Like `_named`, with a copy of a variable that a branch or loop may overwrite."""
-        fixed = {slope for variable in self._fixed for slope in self._slopes[variable]}
+        fixed = {derivative for variable in self._fixed for derivative in self._derivatives[variable]}
         return self._named(name, f"float({text})" if text in fixed else text)
 
     def _return(self, value: ast.expr) -> None:
         if isinstance(value, ast.Tuple):
-            slopes = [self._of(element) for element in value.elts]
+            derivatives = [self._of(element) for element in value.elts]
         elif isinstance(value, ast.Call):
-            slopes = list(self._of_call(value, None))
+            derivatives = list(self._of_call(value, None))
         else:
-            slopes = [self._of(value)]
-        found = [(by[0] is not None, by[1] is not None) for by in slopes]
+            derivatives = [self._of(value)]
+        found = [(by[0] is not None, by[1] is not None) for by in derivatives]
         before = self._returned or [(False, False)] * len(found)
         self._returned = [(a[0] or b[0], a[1] or b[1]) for a, b in zip(before, found, strict=True)]
-        self._emit("return " + ", ".join(text or "0.0" for by in slopes for text in by))
+        self._emit("return " + ", ".join(text or "0.0" for by in derivatives for text in by))
 
-    def _of(self, node: ast.expr) -> Slopes:
+    def _of(self, node: ast.expr) -> Derivatives:
         """Return the derivatives of an expression."""
         match node:
             case ast.Name(id=name):
-                return self._slopes.get(name, (None, None))
+                return self._derivatives.get(name, (None, None))
             case ast.Constant() | ast.Compare() | ast.BoolOp() | ast.Subscript() | ast.Attribute():
                 return None, None
             case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -253,11 +256,11 @@ class _Forward:
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self._choose("where", [test, body, orelse])
             case ast.Call():
-                (slopes,) = self._of_call(node, 1)
-                return slopes
+                (derivatives,) = self._of_call(node, 1)
+                return derivatives
         raise UnsupportedLaw(ast.unparse(node))
 
-    def _of_operation(self, node: ast.expr, left: ast.expr, op: ast.operator, right: ast.expr) -> Slopes:
+    def _of_operation(self, node: ast.expr, left: ast.expr, op: ast.operator, right: ast.expr) -> Derivatives:
         a, b = self._of(left), self._of(right)
         if not any((*a, *b)):
             return None, None
@@ -275,49 +278,51 @@ class _Forward:
                 return a
         raise UnsupportedLaw(ast.unparse(node))
 
-    def _of_call(self, node: ast.Call, count: int | None) -> Sequence[Slopes]:
+    def _of_call(self, node: ast.Call, count: int | None) -> Sequence[Derivatives]:
         """Return the derivatives of a call's ``count`` values, or of all of them."""
         if node.keywords:
             raise UnsupportedLaw(ast.unparse(node))
         function = self._function(node)
         name = getattr(function, "key", getattr(function, "__name__", ""))
         is_own = isinstance(function, wp.Function) and not function.is_builtin()
-        slopes = [self._of(argument) for argument in node.args]
-        if not any(slope for by in slopes for slope in by) and (count is not None or not is_own):
+        derivatives = [self._of(argument) for argument in node.args]
+        if not any(derivative for by in derivatives for derivative in by) and (count is not None or not is_own):
             return [(None, None)] * (count or 1)
         if is_own:
-            return self._of_own(function, node, slopes)
-        if name in _ZERO_SLOPE:
+            return self._of_own(function, node, derivatives)
+        if name in _ZERO_DERIVATIVE:
             return [(None, None)]
         if name in _CHAIN_RULE:
             x, y = self._value(node.args[0]), self._value(node) if "{y}" in _CHAIN_RULE[name] else ""
-            return [self._scale(slopes[0], _CHAIN_RULE[name].format(x=x, y=y))]
+            return [self._scale(derivatives[0], _CHAIN_RULE[name].format(x=x, y=y))]
         if name in _SELECTIONS:
             return [self._choose(name, node.args)]
-        return [self._by_grad(node, slopes)]
+        return [self._by_grad(node, derivatives)]
 
     def _function(self, node: ast.Call) -> Any:
         """Return the object that a call refers to by name."""
         return eval(ast.unparse(node.func), self._namespace)
 
-    def _of_own(self, function: wp.Function, node: ast.Call, slopes: Sequence[Slopes]) -> Sequence[Slopes]:
+    def _of_own(
+        self, function: wp.Function, node: ast.Call, derivatives: Sequence[Derivatives]
+    ) -> Sequence[Derivatives]:
         """Return the derivatives of a call of another Warp function that is written in Python."""
         if _is_constant(function):
             return [(None, None)]
         names = list(function.input_types)
-        given = tuple((names[i], side) for i, by in enumerate(slopes) for side in (0, 1) if by[side] is not None)
+        given = tuple((names[i], side) for i, by in enumerate(derivatives) for side in (0, 1) if by[side] is not None)
         try:
             inner = derivative_of(function, given)
         except UnsupportedLaw:
-            return [self._by_grad(node, slopes)]
+            return [self._by_grad(node, derivatives)]
         if inner.asks_warp:
             if len(inner.returned) > 1:
                 raise UnsupportedLaw(ast.unparse(node))
-            return [self._by_grad(node, slopes)]
-        called = self._new(f"{function.key}_slopes")
+            return [self._by_grad(node, derivatives)]
+        called = self._new(f"{function.key}_derivatives")
         self._namespace[called] = inner.function
         values = [self._value(argument) for argument in node.args]
-        values += [str(by[side]) for by in slopes for side in (0, 1) if by[side] is not None]
+        values += [str(by[side]) for by in derivatives for side in (0, 1) if by[side] is not None]
         made = [[self._new(f"{function.key}_by_{side}") for side in VARIABLES] for _ in inner.returned]
         self._emit(f"{', '.join(name for pair in made for name in pair)} = {called}({', '.join(values)})")
         return [
@@ -325,7 +330,7 @@ class _Forward:
             for pair, has in zip(made, inner.returned, strict=True)
         ]
 
-    def _by_grad(self, node: ast.Call, slopes: Sequence[Slopes]) -> Slopes:
+    def _by_grad(self, node: ast.Call, derivatives: Sequence[Derivatives]) -> Derivatives:
         """Return the derivatives of a call with one value, by `wp.grad`."""
         function, called = self._function(node), ast.unparse(node.func)
         if not isinstance(function, wp.Function):
@@ -339,16 +344,18 @@ class _Forward:
         values = [self._value(argument) for argument in node.args]
         partial = [self._new("partial") for _ in values]
         self._emit(f"{', '.join(partial)} = wp.grad({called})({', '.join(values)})")
-        total: Slopes = None, None
-        for by, factor in zip(slopes, partial, strict=True):
+        total: Derivatives = None, None
+        for by, factor in zip(derivatives, partial, strict=True):
             total = self._sum(total, self._scale(by, factor))
         return total
 
-    def _choose(self, name: str, arguments: Sequence[ast.expr]) -> Slopes:
+    def _choose(self, name: str, arguments: Sequence[ast.expr]) -> Derivatives:
         values = [self._value(argument) for argument in arguments]
-        slopes = [self._of(argument) for argument in arguments]
+        derivatives = [self._of(argument) for argument in arguments]
         found = [
-            _SELECTIONS[name](values, [by[side] or "0.0" for by in slopes]) if any(by[side] for by in slopes) else None
+            _SELECTIONS[name](values, [by[side] or "0.0" for by in derivatives])
+            if any(by[side] for by in derivatives)
+            else None
             for side in (0, 1)
         ]
         return self._named(name, found[0]), self._named(name, found[1])
@@ -358,24 +365,24 @@ class _Forward:
         text = ast.unparse(node)
         return text if isinstance(node, (ast.Name, ast.Constant)) else self._named("value", text) or text
 
-    def _scale(self, slopes: Slopes, factor: str) -> Slopes:
-        found = [None if s is None else self._named("slope", _times(s, factor)) for s in slopes]
+    def _scale(self, derivatives: Derivatives, factor: str) -> Derivatives:
+        found = [None if s is None else self._named("derivative", _times(s, factor)) for s in derivatives]
         return found[0], found[1]
 
-    def _sum(self, a: Slopes, b: Slopes) -> Slopes:
+    def _sum(self, a: Derivatives, b: Derivatives) -> Derivatives:
         found = [
-            self._named("slope", f"{x} + {y}") if x is not None and y is not None else x if y is None else y
+            self._named("derivative", f"{x} + {y}") if x is not None and y is not None else x if y is None else y
             for x, y in zip(a, b, strict=True)
         ]
         return found[0], found[1]
 
 
-def _times(slope: str, factor: str) -> str:
+def _times(derivative: str, factor: str) -> str:
     if factor == "1.0":
-        return slope
+        return derivative
     if factor == "-1.0":
-        return f"-{slope}"
-    return f"{slope} * {factor}"
+        return f"-{derivative}"
+    return f"{derivative} * {factor}"
 
 
 def _is_constant(function: wp.Function) -> bool:

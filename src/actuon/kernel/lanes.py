@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .text import new_name
 
-Slopes = tuple["Value | None", "Value | None"]
+Derivatives = tuple["Value | None", "Value | None"]
 """Derivatives of a number by position and velocity of the joint; None for zero, or if not needed."""
 
 
@@ -19,14 +19,14 @@ class Value:
 
     name: str
     is_lane: bool = False
-    slopes: Slopes = (None, None)
+    derivatives: Derivatives = (None, None)
     bounds: tuple[Value, Value] | None = None
     """Values at the lowest and at the highest effort that limits allow; None if equal, or not needed."""
 
 
-def constant(text: str, slopes: Slopes = (None, None)) -> Value:
+def constant(text: str, derivatives: Derivatives = (None, None)) -> Value:
     """Return the value of a number shared by all DOFs."""
-    return Value(text, is_lane=True, slopes=slopes)
+    return Value(text, is_lane=True, derivatives=derivatives)
 
 
 def indented(lines: list[str], by: int = 1) -> list[str]:
@@ -103,14 +103,14 @@ class Lanes:
         if not value.is_lane or value.name[0].isdigit():
             return value
         if value.name not in kept:
-            sides = zip(("slope_q", "slope_qd"), value.slopes, strict=True)
-            slopes = [None if s is None else self._kept(f"{signal}_{side}", s, kept) for side, s in sides]
+            sides = zip(("derivative_q", "derivative_qd"), value.derivatives, strict=True)
+            derivatives = [None if s is None else self._kept(f"{signal}_{side}", s, kept) for side, s in sides]
             bounds = None
             if value.bounds is not None:
                 lowest, highest = value.bounds
                 bounds = self._kept(f"{signal}_lowest", lowest, kept), self._kept(f"{signal}_highest", highest, kept)
             made = self.keep(value, self.new(signal))
-            kept[value.name] = dataclasses.replace(made, slopes=(slopes[0], slopes[1]), bounds=bounds)
+            kept[value.name] = dataclasses.replace(made, derivatives=(derivatives[0], derivatives[1]), bounds=bounds)
         return kept[value.name]
 
     def for_lanes(self, texts: Mapping[str, str], block: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a single stage as a chain, for staged steps and calls of single components."""
+"""Runs a single stage, for staged steps and calls of single components."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a chain: one buffer per type, cell by cell, and views of it by stage and name.
+"""Memory of an actuator: one buffer per type, cell by cell, and views of it by stage and name.
 
 A cell is one contiguous block of each buffer: the memory of one robot, or of all DOFs without ``robot_dofs``. It holds
 the states of the stages one after the other, each as rows over the DOFs of the cell, padded to whole blocks of lanes.
@@ -353,7 +353,7 @@ class State:
 
     @classmethod
     def over(cls, memory: Memory, position: int) -> Self:
-        """Return the state of one stage of a chain, as views of its memory."""
+        """Return the state of one stage of an actuator, as views of its memory."""
         state = cls.__new__(cls)
         state._show(memory, position)
         return state
@@ -518,7 +518,7 @@ class RingState(State):
         return self.memory.grid(self.position, "pushes").numpy().ravel()
 
     def assign(self, other: State, mask: np.ndarray | None = None) -> None:
-        """Copy the ring of ``other`` into this one, of all DOFs or of those where ``mask`` is true."""
+        """Copy the delay buffer of ``other`` into this one, of all DOFs or of those where ``mask`` is true."""
         if not isinstance(other, RingState) or _shape(self) != _shape(other):
             raise StateError(f"cannot assign {_shape(other)} to {_shape(self)}")
         if mask is not None or self.memory.cells != other.memory.cells:
@@ -559,7 +559,7 @@ class RingState(State):
         memory.view(position, "tag").fill_(next(_serial) << 32)
 
     def check_arrays(self, where: str, values: Mapping[str, np.ndarray]) -> None:
-        """Check arrays for values that no step produces: a kernel would access memory outside of the ring."""
+        """Check arrays for values that no step produces: a kernel would access memory outside of the delay buffer."""
         pushes = values["pushes"]
         check_range(f"{where}pushes", pushes, 0, self.depth)
         super().check_arrays(where, values)
@@ -573,10 +573,10 @@ class RingState(State):
             )
 
     def from_version_2(self, where: str, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the arrays of a file of version 2, with the ring in its order in memory, in the form of `to_arrays`.
+        """Return the arrays of a file of version 2, with the delay buffer in memory order, in the form of `to_arrays`.
 
         Raises:
-            StateError: The ring or its indices are missing, have another shape or type, or are out of range.
+            StateError: The delay buffer or its indices are missing, have another shape or type, or are out of range.
         """
         n, rows = self.memory.cells.num_dofs, self.depth + 1
         blocks, tiles = -(-n // DENSE.lanes), -(-n // DENSE.size)
@@ -664,7 +664,7 @@ def _shape(state: object) -> str:
     if not isinstance(state, RingState):
         return f"a {type(state).__name__}"
     steps, dofs = state.depth, state.memory.cells.num_dofs
-    return f"a ring of {state.columns} signals, {steps} steps, {dofs} DOFs"
+    return f"a delay buffer of {state.columns} signals, {steps} steps, {dofs} DOFs"
 
 
 @wp.kernel(enable_backward=False)

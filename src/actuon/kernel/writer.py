@@ -13,8 +13,8 @@ from typing import Any
 
 from .arguments import RING_STATES, Argument, Role, array_name, state_buffers
 from .chain import CLIPPED, CLOCK, CONTROL_DT, DIRECT, FEEDBACK, HELD, LIMITED_BY, Chain, Law, Stage, held
+from .derivatives import DerivativeWriter
 from .lanes import Lanes, Value, indented
-from .slopes import Tangent
 from .types import Flavour
 
 _TAKEN: tuple[str, ...] = ("base", "block", "cell", "clock", "count", "dt", "floats_cell", "ints_cell", "j", "lane")
@@ -46,7 +46,7 @@ class _Writer:
         self._in_blocks = chain.flavour is Flavour.BLOCK
         self._name_of = {(argument.role, argument.key): argument.name for argument in signature}
         self._lanes = Lanes(self._in_blocks, (*_TAKEN, *namespace, *self._name_of.values()))
-        self._tangent = Tangent(self._lanes, chain)
+        self._derivatives = DerivativeWriter(self._lanes, chain)
         # Reading beyond the last DOF of a robot saves a loop over its tail; blocks of all DOFs have only one tail.
         self._readable = "room - base" if chain.tile.is_robot else "count"
         self._labels = {position: label for position, _, label in chain.labelled()}
@@ -69,7 +69,7 @@ class _Writer:
     @property
     def functions(self) -> dict[str, Any]:
         """Objects that the source refers to, in addition to the laws."""
-        return self._tangent.functions
+        return self._derivatives.functions
 
     def text(self) -> str:
         body = self._body()
@@ -121,7 +121,7 @@ class _Writer:
                 gather = "gather_double" if signal in chain.doubles else "gather"
                 read = f"{gather}({array}, {through}_indices, {through}_offset, base, count)"
             self._lanes.lines.append(f"{name} = {read}")
-            self._signals[signal] = self._tangent.seeded(signal, Value(name))
+            self._signals[signal] = self._derivatives.seeded(signal, Value(name))
         self._sensed = {name: self._signals[name] for name in FEEDBACK if name in self._signals}
         if any(write.signal == LIMITED_BY for write in chain.writes):
             self._init_limited_by()
@@ -137,7 +137,7 @@ class _Writer:
         for position, stage, label in reversed(list(chain.labelled())):
             if stage.closing is not None:
                 self._call_closing(position, stage, label, stage.closing)
-        self._tangent.finish(self._signals)
+        self._derivatives.finish(self._signals)
         self._save_writes(None)
         self._close()
         return self._lanes.lines + (self._block_writes() if self._in_blocks else self._scalar_writes())
@@ -204,7 +204,7 @@ class _Writer:
     def _call_laws(self, position: int, stage: Stage, label: str) -> None:
         """Call the laws of a stage for one lane."""
         if stage.limits:
-            self._tangent.start_bounds(self._signals)
+            self._derivatives.start_bounds(self._signals)
         local: dict[str, Value] = {}
         for called, law in stage.named_laws(label).items():
             view = self._view(stage) | local
@@ -256,8 +256,8 @@ class _Writer:
         arguments = {name: own.get(name) or given[name] for name in law.inputs}
         signals = {name: value for name, value in view.items() if name not in own}
         held_still = stage.time_step == CONTROL_DT
-        slopes = {} if held_still else self._tangent.slopes_of(law, called, arguments, signals)
-        bounds = self._tangent.bounds_of(law, called, arguments, signals, carried)
+        derivatives = {} if held_still else self._derivatives.derivatives_of(law, called, arguments, signals)
+        bounds = self._derivatives.bounds_of(law, called, arguments, signals, carried)
         results = {name: self._lane_name(name) for name in law.returns}
         new = {name: self._lanes.new(f"{name}_next") for name in law.states}
         made = ", ".join((*results.values(), *new.values()))
@@ -268,7 +268,7 @@ class _Writer:
             kept = self._lanes.keep(Value(local, is_lane=True), into, declare=not is_held)
             self._states.append((self._place(position, name), kept, False))
         return {
-            signal: Value(name, self._in_blocks, slopes.get(signal, (None, None)), bounds.get(signal))
+            signal: Value(name, self._in_blocks, derivatives.get(signal, (None, None)), bounds.get(signal))
             for signal, name in results.items()
         }
 
@@ -381,8 +381,8 @@ class _Writer:
                 near, far, part = (self._lanes.at(Value(name)) for name in (late, older, share))
                 self._lanes.for_lanes({blended: f"{near} + {part} * ({far} - {near})"}, "FloatBlock")
                 late = blended
-            slopes = self._tangent.slopes_now(signal, now[column], row, share)
-            signals[signal] = Value(late, slopes=slopes)
+            derivatives = self._derivatives.derivatives_now(signal, now[column], row, share)
+            signals[signal] = Value(late, derivatives=derivatives)
         if self._chain.keeps_rings:
             self._rings.append((position, now, Value(new_pushes)))
 
@@ -450,8 +450,8 @@ class _Writer:
         given = ", ".join([f"{label}_weights", *(value.name for value in inputs), *memory, "count"])
         output = f"{label}_{network.output}"
         self._lanes.lines.append(f"{output} = {label}_network({given})")
-        slopes = self._tangent.slopes_of_network(output, network, self._view(stage))
-        self._from_networks[position] = Value(output, slopes=slopes)
+        derivatives = self._derivatives.derivatives_of_network(output, network, self._view(stage))
+        self._from_networks[position] = Value(output, derivatives=derivatives)
 
     def _block_writes(self) -> list[str]:
         """Return the stores of a block of lanes: signals, new states, rings."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors by what their vendors print: data sheets as actuators, and a catalogue of some."""
+"""Data sheets of motors as actuators, and a catalogue."""

@@ -17,7 +17,7 @@ from ..components.limits.voltage import VoltageClampingConfig
 from ..components.transmissions.gear import GearTransmissionConfig
 from ..declare.config import Config
 from ..errors import ParameterError
-from .figures import FIGURES
+from .quantities import QUANTITIES
 from .relations import compared
 
 _TORQUES = (
@@ -42,10 +42,10 @@ _CHECKED = "cross-check only"
 
 
 @dataclass(frozen=True)
-class FigureUse:
+class ValueUse:
     """Use of one value of a data sheet."""
 
-    figure: str
+    name: str
     """Name of the value, in the unit of the data sheet."""
     value: float | tuple[tuple[float, float], ...]
     """A number, or a curve of pairs."""
@@ -284,7 +284,7 @@ class _Build:
 
 def build(
     values: Mapping[str, Any], given: Mapping[str, tuple[str, Any, str, str]], tolerance: float
-) -> tuple[tuple[Config, ...], tuple[FigureUse, ...]]:
+) -> tuple[tuple[Config, ...], tuple[ValueUse, ...]]:
     """Return the stages of a motor, and the use of each of its values.
 
     Args:
@@ -302,10 +302,10 @@ def build(
     made.current_loop()
     known = compared(values)
     table = []
-    for figure, (name, value, unit, side) in given.items():
-        why = "the heat stage uses it if thermal values are given" if figure == "rated_torque" else ""
-        became, how, is_used = made.uses.get(figure, (_CHECKED if figure in known else _UNUSED, why, False))
+    for quantity, (name, value, unit, side) in given.items():
+        why = "the heat stage uses it if thermal values are given" if quantity == "rated_torque" else ""
+        became, how, is_used = made.uses.get(quantity, (_CHECKED if quantity in known else _UNUSED, why, False))
         if side == "joint" and "gear_ratio" in values and is_used:
-            how += _THROUGH_GEAR[FIGURES[figure].kind]
-        table.append(FigureUse(name, value, unit, side, became, how, is_used))
+            how += _THROUGH_GEAR[QUANTITIES[quantity].kind]
+        table.append(ValueUse(name, value, unit, side, became, how, is_used))
     return tuple(made.stages), tuple(table)

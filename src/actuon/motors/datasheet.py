@@ -12,8 +12,8 @@ from ..actuator.config import ActuatorConfig, Part
 from ..components.limits.torque_speed import TorqueSpeedClampingConfig, rising_curve
 from ..declare.config import Config
 from ..errors import ParameterError, listed, located, shown
-from .building import FigureUse, build
-from .figures import FIGURES, SIDES, SPELLINGS, Figures, Side, spelling
+from .building import ValueUse, build
+from .quantities import QUANTITIES, SIDES, SPELLINGS, SheetValues, Side, spelling
 from .relations import check_relations
 
 _BY_VOLTAGE = ("stall_torque", "no_load_speed", "stall_current", "driving_curve", "braking_curve")
@@ -21,7 +21,7 @@ _BY_VOLTAGE = ("stall_torque", "no_load_speed", "stall_current", "driving_curve"
 
 
 @dataclass(frozen=True)
-class _PrintedFigure:
+class _PrintedValue:
     """A value in the unit of the data sheet."""
 
     name: str
@@ -45,7 +45,7 @@ class MotorDatasheet:
         at: Side of the gear for which torques, speeds and their constants are printed: ``"joint"`` (output) or
             ``"motor"`` (input); or a mapping from name to side.
         tolerance: Largest relative difference between a value and the one that others imply.
-        figures: The values by name, see `FIGURES`.
+        values: The values by name.
 
     Raises:
         ParameterError: A value is unknown, out of range, passed twice or contradicts others; or its side is missing.
@@ -57,7 +57,7 @@ class MotorDatasheet:
     """
 
     def __init__(
-        self, at: Side | Mapping[str, Side] | None = None, *, tolerance: float = 0.1, **figures: Unpack[Figures]
+        self, at: Side | Mapping[str, Side] | None = None, *, tolerance: float = 0.1, **values: Unpack[SheetValues]
     ):
         if not isinstance(tolerance, (int, float)) or not 0.0 <= tolerance < 1.0:
             raise ParameterError(f"MotorDatasheet.tolerance: got {tolerance!r}; must be ≥ 0 and < 1")
@@ -69,8 +69,8 @@ class MotorDatasheet:
             )
         _check_at(at)
         self._at: Side | Mapping[str, Side] = at if isinstance(at, str) else MappingProxyType(dict(at))
-        self._given: dict[str, _PrintedFigure] = {}
-        for name, value in figures.items():
+        self._given: dict[str, _PrintedValue] = {}
+        for name, value in values.items():
             if value is not None:
                 self._add(name, value)
         self._check_sides()
@@ -80,20 +80,20 @@ class MotorDatasheet:
     def _add(self, name: str, value: Any) -> None:
         meant = spelling("MotorDatasheet", name)
         where = f"MotorDatasheet.{name}"
-        figure = FIGURES[meant.figure]
-        figure.check(where, value)
-        if meant.figure in self._given:
+        quantity = QUANTITIES[meant.quantity]
+        quantity.check(where, value)
+        if meant.quantity in self._given:
             raise ParameterError(
-                f"{where}: {meant.figure} is also given as {self._given[meant.figure].name}; must be given once"
+                f"{where}: {meant.quantity} is also given as {self._given[meant.quantity].name}; must be given once"
             )
-        value = _checked_curve(where, value) if figure.is_curve else float(value)
-        si = value if figure.is_curve else meant.to_si(value)
-        self._given[meant.figure] = _PrintedFigure(
-            name, value, si, self._side(name, meant.figure) if figure.kind else None
+        value = _checked_curve(where, value) if quantity.is_curve else float(value)
+        si = value if quantity.is_curve else meant.to_si(value)
+        self._given[meant.quantity] = _PrintedValue(
+            name, value, si, self._side(name, meant.quantity) if quantity.kind else None
         )
 
-    def _side(self, name: str, figure: str) -> Side:
-        side = self._at if isinstance(self._at, str) else self._at.get(name, self._at.get(figure))
+    def _side(self, name: str, quantity: str) -> Side:
+        side = self._at if isinstance(self._at, str) else self._at.get(name, self._at.get(quantity))
         if side is None:
             raise ParameterError(
                 f"MotorDatasheet.at: the side of {name} is missing; must be 'joint' or 'motor' for each torque and "
@@ -111,10 +111,10 @@ class MotorDatasheet:
                 if name not in SPELLINGS:
                     known = [given.name for given in self._given.values() if given.side is not None]
                     raise ParameterError(f"MotorDatasheet.at: unknown value '{name}'; {listed(name, known, 'values')}")
-                if not FIGURES[SPELLINGS[name].figure].kind:
+                if not QUANTITIES[SPELLINGS[name].quantity].kind:
                     raise ParameterError(
                         f"MotorDatasheet.at: got {name}, which is not a torque, a speed or a motor constant: "
-                        f"{FIGURES[SPELLINGS[name].figure].doc}"
+                        f"{QUANTITIES[SPELLINGS[name].quantity].doc}"
                     )
         if "gear_ratio" in self._given:
             return
@@ -128,7 +128,7 @@ class MotorDatasheet:
         return {f: (g.name, g.value, SPELLINGS[g.name].unit, g.side or "") for f, g in self._given.items()}
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         """Values in the units of the data sheet, by name."""
         return {given.name: given.value for given in self._given.values()}
 
@@ -150,7 +150,7 @@ class MotorDatasheet:
         """Values in SI units on the joint side, by their names in SI units."""
         return {name: self._value_at("joint", name, given) for name, given in self._given.items()}
 
-    def _value_at(self, side: Side, name: str, given: _PrintedFigure) -> Any:
+    def _value_at(self, side: Side, name: str, given: _PrintedValue) -> Any:
         if given.side is None or given.side == side:
             return given.si
         ratio = self._given["gear_ratio"].si if "gear_ratio" in self._given else 1.0
@@ -158,17 +158,31 @@ class MotorDatasheet:
         faster, stronger = ratio, 1.0 / (ratio * efficiency)
         if side == "joint":
             faster, stronger = 1.0 / faster, 1.0 / stronger
-        kind = FIGURES[name].kind
+        kind = QUANTITIES[name].kind
         if kind == "curve":
             return tuple((speed * faster, torque * stronger) for speed, torque in given.si)
         return given.si * (faster if "speed" in kind else stronger)
 
     def stages(self) -> list[Config]:
-        """Return the stages that follow the controller, in order: gear, limits, effects."""
+        """Return the stages that follow the controller, in order: gear, limits, effects.
+
+        Examples:
+            >>> sheet = actuon.MotorDatasheet(at="joint", stall_torque=4.1, no_load_speed=4.8)
+            >>> sheet.stages()
+            [DCMotorClampingConfig(saturation_effort=4.1, velocity_limit=4.8, max_motor_effort=4.1)]
+        """
         return list(self._stages)
 
-    def table(self) -> tuple[FigureUse, ...]:
-        """Return the use of each value."""
+    def table(self) -> tuple[ValueUse, ...]:
+        """Return the use of each value.
+
+        Examples:
+            >>> sheet = actuon.MotorDatasheet(at="joint", stall_torque=4.1, no_load_speed_rpm=46)
+            >>> for use in sheet.table():
+            ...     print(use.name, use.value, use.unit, "→", use.became)
+            stall_torque 4.1 N·m → dc_motor.saturation_effort
+            no_load_speed_rpm 46.0 rpm → dc_motor.velocity_limit
+        """
         return self._table
 
     def actuator(self, controller: Part, *, delay: Part | None = None, sensors: Sequence[Part] = ()) -> ActuatorConfig:
@@ -187,45 +201,45 @@ class MotorDatasheet:
         before = [*sensors, *([] if delay is None else [delay]), controller]
         return ActuatorConfig(stages=[*before, *self.stages()])
 
-    def replaced(self, at: Side | Mapping[str, Side] | None = None, **figures: Unpack[Figures]) -> MotorDatasheet:
+    def replaced(self, at: Side | Mapping[str, Side] | None = None, **values: Unpack[SheetValues]) -> MotorDatasheet:
         """Return a data sheet with other values; None removes one. Kept values stay on their side of the gear.
 
         Args:
             at: Side of the gear of the new values.
-            figures: The new values, in any unit.
+            values: The new values, in any unit.
 
         Raises:
             ParameterError: As for a new one; or the supply voltage changes, and values that depend on it are kept.
 
         Examples:
             >>> sheet = actuon.MotorDatasheet(at="joint", stall_torque=4.1, no_load_speed=4.8)
-            >>> sheet.replaced(stall_torque=3.5).figures
+            >>> sheet.replaced(stall_torque=3.5).values
             {'no_load_speed': 4.8, 'stall_torque': 3.5}
         """
         if at is not None:
             _check_at(at)
-        self._check_voltage(figures)
-        kept, sides = dict(self.figures), dict(self.at)
-        for name, value in figures.items():
-            figure = spelling("MotorDatasheet", name).figure
-            before = self._given.get(figure)
+        self._check_voltage(values)
+        kept, sides = dict(self.values), dict(self.at)
+        for name, value in values.items():
+            quantity = spelling("MotorDatasheet", name).quantity
+            before = self._given.get(quantity)
             if before is not None:
                 kept.pop(before.name, None)
                 side = sides.pop(before.name, None)
                 if side is not None:
                     sides[name] = side
             kept[name] = value
-            if isinstance(at, str) and FIGURES[figure].kind:
+            if isinstance(at, str) and QUANTITIES[quantity].kind:
                 sides[name] = at
         if at is not None and not isinstance(at, str):
             sides |= at
         return MotorDatasheet(sides, tolerance=self.tolerance, **kept)
 
-    def _check_voltage(self, figures: Mapping[str, object]) -> None:
-        before, after = self._given.get("supply_voltage"), figures.get("supply_voltage")
+    def _check_voltage(self, values: Mapping[str, object]) -> None:
+        before, after = self._given.get("supply_voltage"), values.get("supply_voltage")
         if before is None or after is None or after == before.value:
             return
-        new = {spelling("MotorDatasheet", name).figure for name in figures}
+        new = {spelling("MotorDatasheet", name).quantity for name in values}
         kept = [given.name for name, given in self._given.items() if name in _BY_VOLTAGE and name not in new]
         if kept:
             raise ParameterError(
@@ -234,16 +248,16 @@ class MotorDatasheet:
             )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, MotorDatasheet) and (self.figures, self.at) == (other.figures, other.at)
+        return isinstance(other, MotorDatasheet) and (self.values, self.at) == (other.values, other.at)
 
     def __hash__(self) -> int:
-        return hash(tuple(self.figures.items()))
+        return hash(tuple(self.values.items()))
 
     def __repr__(self) -> str:
         sides = set(self.at.values())
         at = repr(sides.pop()) if len(sides) == 1 else repr(self.at)
-        figures = "".join(f", {name}={value!r}" for name, value in self.figures.items())
-        return f"MotorDatasheet(at={at}{figures})"
+        values = "".join(f", {name}={value!r}" for name, value in self.values.items())
+        return f"MotorDatasheet(at={at}{values})"
 
 
 def _check_at(at: object) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 
 from ..errors import ParameterError
-from .figures import FIGURES
+from .quantities import QUANTITIES
 
 
 @dataclass(frozen=True)
 class Relation:
     """Formula of a value, or of its bound, from others; in SI units on the motor side."""
 
-    figure: str
+    quantity: str
     needs: tuple[str, ...]
     formula: str
     value: Callable[[Mapping[str, float]], float]
@@ -71,13 +71,13 @@ RELATIONS = (
 
 
 def _known(values: Container[str]) -> list[Relation]:
-    return [relation for relation in RELATIONS if all(name in values for name in (relation.figure, *relation.needs))]
+    return [relation for relation in RELATIONS if all(name in values for name in (relation.quantity, *relation.needs))]
 
 
 def compared(values: Container[str]) -> set[str]:
     """Return the values that take part in a relation with others."""
-    names = {name for name in ("kt", *FIGURES) if name in values or (name == "kt" and "kv" in values)}
-    found = {name for relation in _known(names) for name in (relation.figure, *relation.needs)}
+    names = {name for name in ("kt", *QUANTITIES) if name in values or (name == "kt" and "kv" in values)}
+    found = {name for relation in _known(names) for name in (relation.quantity, *relation.needs)}
     return found | ({"kv"} if "kt" in found and "kt" not in values else set())
 
 
@@ -96,15 +96,15 @@ def check_relations(values: Mapping[str, float], shown: Mapping[str, str], toler
     if "kv" in values and "kt" not in values:
         values, shown = {**values, "kt": 1.0 / values["kv"]}, {**shown, "kt": shown["kv"]}
     for relation in _known(values):
-        got, wanted = values[relation.figure], relation.value(values)
+        got, wanted = values[relation.quantity], relation.value(values)
         difference = (got - wanted) / max(got, abs(wanted))
         if difference <= tolerance and (relation.is_bound or difference >= -tolerance):
             continue
-        unit = FIGURES[relation.figure].unit
+        unit = QUANTITIES[relation.quantity].unit
         rule = "must not be above" if relation.is_bound else "must be"
-        given = ", ".join(dict.fromkeys(shown[name] for name in (relation.figure, *relation.needs)))
+        given = ", ".join(dict.fromkeys(shown[name] for name in (relation.quantity, *relation.needs)))
         raise ParameterError(
-            f"MotorDatasheet: {relation.figure} is {got:.4g} {unit}{side}, and {rule} {relation.formula}, {wanted:.4g} "
-            f"{unit}: they differ by {abs(difference):.0%}; at most {tolerance:.0%} is allowed. Given: {given}. "
-            f"Correct one of them, or leave one out{relation.hint and '; '}{relation.hint}"
+            f"MotorDatasheet: {relation.quantity} is {got:.4g} {unit}{side}, and {rule} {relation.formula}, "
+            f"{wanted:.4g} {unit}: they differ by {abs(difference):.0%}; at most {tolerance:.0%} is allowed. "
+            f"Given: {given}. Correct one of them, or leave one out{relation.hint and '; '}{relation.hint}"
         )

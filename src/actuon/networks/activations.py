@@ -102,7 +102,7 @@ class _Function:
     """An activation of z. In its C++, ``{a}`` is the parameter and ``y`` the value."""
 
     value: str
-    slope: str
+    derivative: str
     evaluate: Callable[[FloatArray, float], FloatArray]
     """The function in float64, of an array and the parameter."""
 
@@ -181,13 +181,13 @@ def value_text(activation: Activation, z: str) -> str:
     return f"([=](T z) -> T {{ return {text}; }})({z})"
 
 
-def slope_text(activation: Activation) -> str:
+def derivative_text(activation: Activation) -> str:
     """Return C++ of the activation's derivative at ``z``, with value ``y``."""
     if activation.name == "clamp":
         inside = [f"(z > {_number(activation.parameter)})"] if activation.is_bounded_below else []
         inside += [f"(z < {_number(activation.upper)})"] if activation.is_bounded_above else []
         return f"t_pick({' & '.join(inside)}, 1.0f - T{{}}, T{{}})" if inside else "1.0f"
-    return _FUNCTIONS[activation.name].slope.format(a=_number(activation.parameter))
+    return _FUNCTIONS[activation.name].derivative.format(a=_number(activation.parameter))
 
 
 def _number(value: float) -> str:

@@ -24,7 +24,7 @@ import warp as wp
 
 from ..kernel.text import define
 from ..kernel.types import LANES, Floats
-from .activations import GATE_MATH, SCALAR_MATH, VECTOR_MATH, FloatArray, slope_text, value_text
+from .activations import GATE_MATH, SCALAR_MATH, VECTOR_MATH, FloatArray, derivative_text, value_text
 from .network import GATES, DenseShape, Network, RecurrentShape, Structure
 
 _SCALAR_ACCESS = """
@@ -138,7 +138,7 @@ def _dense_backward(index: int, layer: DenseShape, inputs: Sequence[int]) -> str
     here, below, width = f"d{index}", f"d{index - 1}", layer.inputs
     text = f"T {below}[{max(len(inputs), 1)}];\nend -= {layer.outputs * (width + 1)};\n"
     text += f"for (int k = 0; k < {layer.outputs}; ++k) {{ T z = z{index}[k], y = y{index}[k]; (void)z; (void)y; "
-    text += f"{here}[k] = {here}[k] * {slope_text(layer.activation)}; }}\n"
+    text += f"{here}[k] = {here}[k] * {derivative_text(layer.activation)}; }}\n"
     full, rest = divmod(layer.outputs, 4)
 
     def sums(places: Sequence[str], to: str) -> str:
@@ -275,16 +275,18 @@ class _Writer:
         """Return the function of a block of lanes."""
         return self._in_groups(self._forward() + self._save(), [self._output])
 
-    def scalar_slopes(self) -> str:
+    def scalar_derivatives(self) -> str:
         """Return the function of one DOF that returns the output, then its derivative by each signal."""
-        names = self._slopes()
-        text = self._scalar_start() + self._forward(keep=True) + self._save() + self._slope_backward()
+        names = self._derivatives()
+        text = self._scalar_start() + self._forward(keep=True) + self._save() + self._derivative_backward()
         text += f"wp::vec_t<{len(names)}, wp::float32> found;\n"
         return text + "".join(f"found.c[{i}] = {name};\n" for i, name in enumerate(names)) + "return found;\n"
 
-    def block_slopes(self) -> str:
+    def block_derivatives(self) -> str:
         """Return the function of a block that returns the output of each lane, then its derivatives by each signal."""
-        return self._in_groups(self._forward(keep=True) + self._save() + self._slope_backward(), self._slopes())
+        return self._in_groups(
+            self._forward(keep=True) + self._save() + self._derivative_backward(), self._derivatives()
+        )
 
     def adjoint(self) -> str:
         """Return the adjoint of one DOF: an evaluation that stores values, then gradients by signals and old state."""
@@ -399,22 +401,22 @@ class _Writer:
             upper = f"dx{index}"
         return text
 
-    def _slopes(self) -> list[str]:
-        """Return the output and the variables ``slope0``, ``slope1``, … of `_slope_backward`."""
-        return [self._output, *(f"slope{i}" for i in range(len(self._histories)))]
+    def _derivatives(self) -> list[str]:
+        """Return the output and the variables ``derivative0``, ``derivative1``, … of `_derivative_backward`."""
+        return [self._output, *(f"derivative{i}" for i in range(len(self._histories)))]
 
-    def _slope_backward(self) -> str:
+    def _derivative_backward(self) -> str:
         """Return C++ of the derivatives of the output by the current value of each signal."""
         seed = "1.0f - T{}"
         if self._recurrent:
             text = self._backward(seed, with_state=False)
-            return text + "".join(f"T slope{i} = dx0[{i}];\n" for i in range(len(self._histories)))
+            return text + "".join(f"T derivative{i} = dx0[{i}];\n" for i in range(len(self._histories)))
         now = [m for m, step in enumerate(self._steps) if step == 0]
         wanted = [at + m for _, _, at in self._signals() for m in now]
         text = self._backward(seed, with_state=False, inputs=wanted)
         for i, (_, _, at) in enumerate(self._signals()):
             terms = [f"d0[{wanted.index(at + m)}]" for m in now]
-            text += f"T slope{i} = {' + '.join(terms) or 'T{}'};\n"
+            text += f"T derivative{i} = {' + '.join(terms) or 'T{}'};\n"
         return text
 
 
@@ -429,9 +431,9 @@ class NetworkCode:
     is_centred: bool = False
     """Whether the weights begin with a mean of each signal, to subtract."""
 
-    def __call__(self, lanes: int, with_slopes: bool = False) -> Any:
+    def __call__(self, lanes: int, with_derivatives: bool = False) -> Any:
         """Return the function for blocks of ``lanes``, or for single DOFs if that is 0."""
-        return _functions(self, lanes or LANES)[lanes > 0, with_slopes]
+        return _functions(self, lanes or LANES)[lanes > 0, with_derivatives]
 
 
 @functools.cache
@@ -465,12 +467,12 @@ def {name}_value({signature("float")}) -> float: ...
 def {name}_scalar({signature("float")}) -> float: ...
 
 
-@wp.func_native(block_slopes_text)
-def {name}_block_slopes({signature("FloatBlock")}) -> BlockSlopes: ...
+@wp.func_native(block_derivatives_text)
+def {name}_block_derivatives({signature("FloatBlock")}) -> BlockDerivatives: ...
 
 
-@wp.func_native(scalar_slopes_text)
-def {name}_scalar_slopes({signature("float")}) -> ScalarSlopes: ...
+@wp.func_native(scalar_derivatives_text)
+def {name}_scalar_derivatives({signature("float")}) -> ScalarDerivatives: ...
 
 
 @wp.func_replay({name}_scalar)
@@ -481,14 +483,17 @@ def {name}_replay({signature("float")}):
     namespace["FloatBlock"] = wp.types.vector(lanes, wp.float32)
     namespace |= {"block_text": writer.block(), "value_text": writer.scalar(saves=False)}
     namespace |= {"scalar_text": writer.scalar(), "adjoint_text": writer.adjoint()}
-    namespace |= {"block_slopes_text": writer.block_slopes(), "scalar_slopes_text": writer.scalar_slopes()}
+    namespace |= {
+        "block_derivatives_text": writer.block_derivatives(),
+        "scalar_derivatives_text": writer.scalar_derivatives(),
+    }
     parts = 1 + len(signals)
-    namespace |= {"BlockSlopes": wp.types.vector(lanes * parts, wp.float32)}
-    namespace |= {"ScalarSlopes": wp.types.vector(parts, wp.float32)}
+    namespace |= {"BlockDerivatives": wp.types.vector(lanes * parts, wp.float32)}
+    namespace |= {"ScalarDerivatives": wp.types.vector(parts, wp.float32)}
     define(source, name, namespace)
     return {
         (False, False): namespace[f"{name}_scalar"],
-        (False, True): namespace[f"{name}_scalar_slopes"],
+        (False, True): namespace[f"{name}_scalar_derivatives"],
         (True, False): namespace[f"{name}_block"],
-        (True, True): namespace[f"{name}_block_slopes"],
+        (True, True): namespace[f"{name}_block_derivatives"],
     }

@@ -178,7 +178,7 @@ def _product(x: Value, y: Value) -> Value | None:
 
 
 def _if_multiple(x: Value, of: Value, name: str, scale: Number) -> Value | None:
-    """Return ``scale · activation(of)`` times the factor that makes ``x`` of ``of``."""
+    """Return ``scale · activation(of)`` times the factor from ``of`` to ``x``; None if there is none."""
     factor = _ratio(x, of)
     return None if factor is None else _activated(of, name).times(factor * scale)
 
@@ -247,7 +247,7 @@ def _clamp(x: Operand, low: Operand | None = None, high: Operand | None = None) 
 
 
 def _bound(bound: Operand | None, unbounded: float) -> float | None:
-    """Return a bound that is the same for all features, or None where it is not."""
+    """Return a bound that is equal for all features; None if it is not."""
     if isinstance(bound, Value):
         return None
     if bound is None or (np.size(bound) == 1 and np.ravel(bound)[0] == unbounded):
@@ -281,7 +281,7 @@ def _greater(x: Operand, y: Operand) -> Condition | None:
 
 
 def _where(condition: Condition | Operand, above: Operand, below: Operand) -> Value | None:
-    """Return what two halves that meet where the condition changes make up."""
+    """Return the activation of two halves that meet where the condition changes; None if there is none."""
     if not isinstance(condition, Condition):
         return None
     at = condition.value

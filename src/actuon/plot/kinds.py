@@ -325,10 +325,10 @@ class HeatKind(Kind):
             temperatures.append(line(f"{label} winding".strip(), measured.time, measured.temperature, colour))
             if measured.housing is not None:
                 temperatures.append(dashed(f"{label} housing".strip(), measured.time, measured.housing, colour))
-            efforts.append(line("", measured.time, measured.wanted, GREY, 0.8))
+            efforts.append(line("", measured.time, measured.requested, GREY, 0.8))
             efforts.append(line("", measured.time, measured.effort, colour, 0.8))
         first, one = compared[-1]
-        duty = f"{100 * self.conditions.trial.duty:g} % of the time {one.wanted.max():.3g} {first.force}"
+        duty = f"{100 * self.conditions.trial.duty:g} % of the time {one.requested.max():.3g} {first.force}"
         return [
             Chart(f"time [s] ({duty})", "temperature [°C]", temperatures),
             Chart("time [s]", f"effort [{first.force}]", efforts),

@@ -47,14 +47,14 @@ _REST = ("kt", "R", "armature", "q_offset", "command_delay")
 
 @dataclass(frozen=True)
 class BamMotor:
-    """A servo that was identified with one of the friction models M1 to M6. All figures are at the joint."""
+    """A servo that was identified with one of the friction models M1 to M6. All values are those at the joint."""
 
     actuator: str
     """Name of the servo."""
     model: str
     """``"m1"`` to ``"m6"``."""
     friction: FrictionEffectConfig
-    """Friction, without an inertia: that depends on the robot too."""
+    """Friction, without an inertia, which also depends on the robot."""
     torque_constant: float
     """Torque constant [N·m/A]."""
     resistance: float | None
@@ -62,7 +62,7 @@ class BamMotor:
     armature: float
     """Inertia of the rotor [kg·m²]."""
     q_offset: float
-    """Offset of the bench's angle sensor [rad]."""
+    """Offset of the test stand's angle sensor [rad]."""
     command_delay: float
     """Delay between a command and its effect [s]."""
 
@@ -72,6 +72,13 @@ class BamMotor:
         Args:
             controller: Such as a `ServoPWMControlConfig` with the same torque constant and resistance.
             bus_voltage: Supply voltage [V]. There is no limit if it is inf, or if the file has no resistance.
+
+        Examples:
+            >>> friction = actuon.FrictionEffectConfig(dynamic=0.02, viscous=0.01)
+            >>> motor = actuon.BamMotor("xl330", "m1", friction, 0.6, 4.5, 0.001, 0.0, 0.0)
+            >>> pd = actuon.PDControlConfig(kp=2.0, kd=0.02)
+            >>> [type(stage).__name__ for stage in motor.config(pd, bus_voltage=5.0).stages[1:]]
+            ['GearTransmissionConfig', 'VoltageClampingConfig', 'FrictionEffectConfig']
         """
         limits = []
         if self.resistance is not None:
@@ -81,13 +88,22 @@ class BamMotor:
 
 
 def load_bam(path: PathLike) -> BamMotor:
-    """Read a parameter file of the BAM project: friction as a config, and the other figures of the motor.
+    """Read a parameter file of the BAM project: friction as a config, and the other values of the motor.
 
     Args:
         path: A ``.json`` file with ``model``, ``actuator``, ``kt``, ``armature``, ``friction_base``, ….
 
     Raises:
-        RobotFileError: It is not such a file; says what is wrong.
+        RobotFileError: The file is not valid; the message names the reason.
+
+    Examples:
+        >>> import json, pathlib
+        >>> values = {"model": "m1", "actuator": "xl330", "kt": 0.6, "R": 4.5, "armature": 0.001}
+        >>> values |= {"friction_base": 0.02, "friction_viscous": 0.01}
+        >>> _ = pathlib.Path("xl330.json").write_text(json.dumps(values))
+        >>> motor = actuon.load_bam("xl330.json")
+        >>> motor.actuator, motor.friction.dynamic
+        ('xl330', 0.02)
     """
     where = f"'{path}'"
     try:

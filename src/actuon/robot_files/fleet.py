@@ -167,7 +167,17 @@ class Fleet:
 
 
 def save_fleet(path: PathLike, fleet: Fleet) -> None:
-    """Write a ``fleet.yaml`` that `load_fleet` reads as the same. An existing file is replaced at once, or kept."""
+    """Write a ``fleet.yaml`` that `load_fleet` reads as the same. An existing file is replaced at once, or kept.
+
+    Examples:
+        >>> kp = actuon.fit.FleetParameter("controller.kp", "N·m/rad", "linear")
+        >>> values, covariances = np.array([[40.0], [43.0]]), np.full((2, 1, 1), 0.1)
+        >>> joint = actuon.fit.FleetJoint("hip", "pd", (kp,), values, covariances, np.zeros(2), {}, {})
+        >>> fleet = actuon.fit.Fleet(("a", "b"), ("a.yaml", "b.yaml"), (joint,))
+        >>> actuon.fit.save_fleet("fleet.yaml", fleet)
+        >>> actuon.fit.load_fleet("fleet.yaml").joint("hip").mean
+        array([41.5])
+    """
     path = Path(path)
     document = {
         "version": _VERSION,
@@ -236,7 +246,7 @@ def load_fleet(path: PathLike) -> Fleet:
     """Read a ``fleet.yaml``.
 
     Raises:
-        RobotFileError: It cannot be read, or something in it is missing or not allowed; says where.
+        RobotFileError: It cannot be read, or a value is missing or not allowed; the message names it.
     """
     path = Path(path)
     return fleet_of_document(path, read_yaml(path, LARGEST_FILE, MOST_VALUES))
@@ -280,7 +290,7 @@ def _joint(name: str, given: object, robots: tuple[object, ...]) -> FleetJoint:
 def found_of_plain(
     name: str, model: str, given: object, times: Mapping[str, str], settings: Mapping[str, float], where: str
 ) -> FleetJoint:
-    """Return a joint of one robot from what `found_as_plain` has made of it."""
+    """Return a joint of one robot from the result of `found_as_plain`."""
     parameters = _parameters(_part(given, where, {"parameters": dict})["parameters"], where)
     return _joint_of(name, model, parameters, [_robot(given, where, len(parameters))], times, settings)
 

@@ -3,7 +3,7 @@
 
 USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")
 USD_WRITTEN = (".usda", ".usd", ".usdc")
-"""Those of USD that are written: a ``.usdz`` is an archive of others."""
+"""USD formats that can be written. A ``.usdz`` is an archive of the others."""
 MUJOCO_FORMATS = (".xml", ".urdf", ".mjb")
-"""Those that MuJoCo reads."""
+"""Formats that MuJoCo reads."""
 YAML_FORMATS = (".yaml", ".yml")

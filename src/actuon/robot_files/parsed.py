@@ -45,11 +45,11 @@ class ActuatorParsed:
     """Actuator of a joint, as read from a robot file. Defaults are filled in."""
 
     config: ActuatorConfig
-    """The chain of the actuator."""
+    """The actuator."""
     target_path: str
     """Path of the joint."""
     target_paths: tuple[str, ...]
-    """Paths of all joints that the prim drives, each with an actuator of its own and the same parameters."""
+    """Paths of all joints that the prim drives, each with a separate actuator and the same parameters."""
     prim_path: str = ""
     """Path of the prim that describes the actuator."""
     classes: tuple[type[Component], ...] = field(default=(), repr=False, compare=False)
@@ -96,7 +96,7 @@ class ActuatorParsed:
 
     @property
     def delay_steps(self) -> int | None:
-        """Lag of the commands [steps]; None without a delay in steps."""
+        """Delay of the commands [steps]; None without a delay in steps."""
         return next((values["delay_steps"] for _, _, values in self._specs() if "delay_steps" in values), None)
 
 
@@ -104,8 +104,8 @@ def file_stages(actuator: ActuatorConfig) -> list[tuple[Config, Registered]]:
     """Return the stages as a robot file carries them, each with its registration.
 
     Raises:
-        StructureError: A part is a component with arrays, is not registered, or is there twice; or there is not one
-            controller.
+        StructureError: A part is a component with arrays, is not registered, or occurs twice; or there is not
+            exactly one controller.
     """
     found: dict[str, tuple[Config, Registered]] = {}
     for part in configs_of(actuator.frozen_stages(), "a file carries configs of numbers"):
@@ -115,5 +115,5 @@ def file_stages(actuator: ActuatorConfig) -> list[tuple[Config, Registered]]:
         found[entry.schema_name] = part, entry
     controllers = len(actuator.of_kind(ComponentKind.CONTROLLER))
     if controllers != 1:
-        raise StructureError(f"got {controllers or 'no'} controllers; a robot file carries chains with one")
+        raise StructureError(f"got {controllers or 'no'} controllers; a motor model in a robot file needs exactly one")
     return list(found.values())

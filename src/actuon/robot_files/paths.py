@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short names of joints, and paths of the numbers in a chain.
+"""Short names of joints, and paths of the numbers in a motor model.
 
 A number's path is the name of its stage and of the parameter: ``controller.kp``, ``friction.viscous``. The name of a
 stage is its kind, if no other stage has it, or its type in YAML. See `parameter_places` for what else is understood.
@@ -39,7 +39,7 @@ def unique_name(name: str, taken: Container[str]) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """Place of a number in a chain."""
+    """Place of a number in a motor model."""
 
     stage: int
     """Position of the stage."""
@@ -68,7 +68,7 @@ def stage_names(stages: Sequence[Part]) -> list[tuple[str, ...]]:
 
 
 def parameter_places(stages: Sequence[Part]) -> dict[str, Place]:
-    """Return the places of all numbers in a chain of configs or components, by their paths.
+    """Return the places of all numbers in a list of configs or components, by their paths.
 
     A stage is also called by its position, as in ``1.kp``; and a kind that several stages have means the first of them
     with such a parameter.
@@ -86,10 +86,10 @@ def parameter_places(stages: Sequence[Part]) -> dict[str, Place]:
 
 
 def place_in(stages: Sequence[Part], path: str) -> Place:
-    """Return the place that a path leads to in a chain of configs or components.
+    """Return the place that a path leads to in a list of configs or components.
 
     Raises:
-        ParameterError: The chain has no such stage or parameter; lists those that it has.
+        ParameterError: There is no such stage or parameter; the message lists the existing ones.
     """
     places = parameter_places(stages)
     if path in places:

@@ -7,7 +7,7 @@ from ..errors import ActuonError
 
 
 class Problem(str):
-    """Text of an error that was collected, with the words of the command line beside those of Python."""
+    """Text of an error that was collected, in the words of Python, and in those of the command line."""
 
     command: str
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Provenance`: where fitted actuators are from, the section ``fit`` of an ``actuon.yaml``."""
+"""`Provenance`: sources of fitted actuators, the section ``fit`` of an ``actuon.yaml``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Provenance:
         links: Numbers of the link that a joint moves, by joint and path.
         encoder_offsets: Offsets of encoders [rad or m], by log and joint.
         verdict: Level and text of the verdict, by joint.
-        warnings: What to know before using the actuators.
+        warnings: Limits of use of the actuators.
     """
 
     models: Mapping[str, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Provenance:
     warnings: tuple[str, ...] = ()
 
     def to_yaml(self) -> dict[str, Any]:
-        """Return the section for `save_actuators`, without what is empty."""
+        """Return the section for `save_actuators`, without empty entries."""
         section = {
             "models": dict(self.models),
             "error_mrad": _milli(self.error),
@@ -101,7 +101,7 @@ class Provenance:
         """Read the section of a file; without one, all is empty.
 
         Raises:
-            RobotFileError: The file cannot be read, or something in the section is not allowed; says where.
+            RobotFileError: The file cannot be read, or a value in the section is not allowed; the message names it.
         """
         path = Path(path)
         return cls._of(path, read_yaml(path, LARGEST_FILE, MOST_VALUES))
@@ -144,7 +144,7 @@ def load_motors(path: PathLike) -> Fleet:
     """Read fitted motors from a ``fleet.yaml``, or those of one robot from the file of its fit.
 
     Raises:
-        RobotFileError: It cannot be read, is neither, or something in it is missing or not allowed; says where.
+        RobotFileError: It cannot be read, is neither, or a value is missing or not allowed; the message names it.
     """
     path = Path(path)
     document = read_yaml(path, LARGEST_FILE, MOST_VALUES)

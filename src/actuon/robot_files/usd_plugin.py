@@ -2,7 +2,7 @@
 """Makes the Newton schema known to USD, without loading USD.
 
 USD looks for schemas once, when it is first used. So the folder of ``newton-usd-schemas`` is added to the path on which
-USD looks for plugins as soon as Actuon is imported; where USD is loaded already, the plugin is registered at once.
+USD looks for plugins when Actuon is imported. If USD is already loaded, the plugin is registered at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VARIABLE = "PXR_PLUGINPATH_NAME"
 
 
 def announce_schemas() -> None:
-    """Let USD find the Newton schema, where it is installed."""
+    """Let USD find the Newton schema, if it is installed."""
     try:
         found = importlib.util.find_spec(_PACKAGE)
     except ValueError:  # it is being loaded, or replaced

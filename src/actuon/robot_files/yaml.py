@@ -33,13 +33,13 @@ _KEYS = ("joints", *(kind.key for kind in ComponentKind), _MOTOR, "stages", "con
 
 @dataclass(frozen=True)
 class ActuatorEntry:
-    """Named group of joints with the same actuator.
+    """Entry of an ``actuon.yaml``: joints with the same actuator.
 
     Args:
-        name: Name of the group.
+        name: Name of the entry.
         joints: Names of joints, or regular expressions that match them whole.
         actuator: The actuator that each of them gets.
-        one_prim: In USD, drive all joints from one prim. By default each joint has a prim of its own, named after it,
+        one_prim: In USD, drive all joints from one prim. By default each joint has a separate prim, named after it,
             which every reader of the schema understands.
 
     Examples:
@@ -94,7 +94,7 @@ def match_joints(
     Args:
         entries: As `load_actuators` returns them.
         names: The robot's joints, in its order.
-        partial: The names are some of the robot's joints, so that an entry may match none of them.
+        partial: The names are some of the robot's joints: an entry may match none of them.
 
     Raises:
         RobotFileError: A name or regular expression matches nothing or is not valid, or two entries claim a joint.
@@ -112,7 +112,7 @@ def match_joints(
 def match_actuators(
     entries: Iterable[ActuatorEntry], names: Iterable[str], *, partial: bool = False
 ) -> list[tuple[ActuatorEntry, dict[str, ActuatorConfig]]]:
-    """Like `match_joints`, with the actuator of each joint: a config of its own."""
+    """Like `match_joints`, with a separate config for each joint."""
     names = list(names)
     entries = list(entries)
     if not entries:
@@ -155,7 +155,7 @@ def _matches(where: str, pattern: str, names: list[str], partial: bool) -> list[
 
 
 def yaml_beside(robot: Path | None) -> Path | None:
-    """Return the YAML beside a robot's file, or None: ``robot.actuon.yaml`` for ``robot.xml``, or ``actuon.yaml``."""
+    """Return the YAML next to a robot's file, or None: ``robot.actuon.yaml`` for ``robot.xml``, or ``actuon.yaml``."""
     if robot is None:
         return None
     candidates = (robot.with_name(f"{robot.stem}.actuon.yaml"), robot.with_name("actuon.yaml"))
@@ -167,12 +167,12 @@ def load_actuators(path: str | Path, allow_unsafe_torch_checkpoints: bool = Fals
 
     Args:
         path: The file.
-        allow_unsafe_torch_checkpoints: Let the file name ``.pt`` and ``.pt2`` networks. Loading one can run code that
-            is in it, so allow it only for files that you trust.
+        allow_unsafe_torch_checkpoints: Let the file name ``.pt`` and ``.pt2`` networks. Loading one can run code in
+            it: allow it only for files that you trust.
 
     Raises:
-        RobotFileError: The file is missing, is not a valid YAML file, is too large, or holds a value that is
-            not allowed; the message says where.
+        RobotFileError: The file is missing, is not a valid YAML file, is too large, or a value is
+            missing or not allowed; the message names it.
 
     Examples:
         >>> arm, wrist = actuon.load_actuators(actuon.assets.arm_yaml)
@@ -245,7 +245,7 @@ def written_stages(where: str, group: Mapping[str, object]) -> Iterator[tuple[st
 
 
 def _motor_stages(where: str, place: str, motor: object) -> Iterator[tuple[str, ComponentKind, Any]]:
-    """Yield the stages of a motor, given by name or by its figures, as `written_stages` does."""
+    """Yield the stages of a motor, written by name or by its values, as `written_stages` does."""
     with located(f"{where}.{place}", RobotFileError):
         stages = motor_of(motor).stages()
     for config in stages:
@@ -291,9 +291,9 @@ def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry], fit: Mapp
     """Write an ``actuon.yaml`` that `load_actuators` reads as the same. An existing file is replaced at once, or kept.
 
     Args:
-        path: Where to.
-        entries: The groups. A network below the file's folder is stored relative to it.
-        fit: Where fitted actuators come from, for its section ``fit``.
+        path: Output file.
+        entries: The entries. A network below the file's folder is stored relative to it.
+        fit: Provenance of fitted actuators, for the section ``fit``.
 
     Examples:
         >>> motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp=40.0, kd=1.0))
@@ -357,9 +357,9 @@ def relative_below(path: str, folder: Path) -> str:
 
 
 def check_trusted(values: Mapping[str, object], allow_unsafe_torch_checkpoints: bool) -> None:
-    """Refuse parameters that name a PyTorch file, unless that is allowed.
+    """Raise an error if a parameter names a PyTorch file, unless that is allowed.
 
-    Loading a ``.pt`` or ``.pt2`` file can run code in it. A path in Python code is the caller's own choice; one in a
+    Loading a ``.pt`` or ``.pt2`` file can run code in it. A path in Python code is the caller's choice; one in a
     robot file is not. So every reader of files calls this before it makes a config, and takes
     ``allow_unsafe_torch_checkpoints`` from its caller, never from the file.
 

@@ -97,13 +97,29 @@ class Articulation:
         return wp.array(self.dof_columns(names), dtype=wp.int32, device=self.simulation.device)
 
     def dof_columns(self, names: str | Sequence[str]) -> np.ndarray:
-        """Return columns of the DOFs with these names as NumPy, shape (n,)."""
+        """Return columns of the DOFs with these names as NumPy, shape (n,).
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     print(robots.dof_columns(["joint2", "joint4"]))
+            [1 3]
+        """
         return self._find([names] if isinstance(names, str) else list(names), self.dof_names, "DOF")
 
     # State, targets and efforts
 
     def get_dof_positions(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
-        """Positions [rad or m]."""
+        """Positions [rad or m].
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     print(robots.get_dof_positions().shape)
+            ...     print(robots.get_dof_positions([0], robots.dof_columns(["joint2", "joint4"])))
+            (2, 7)
+            [[-0.7853982 -2.3561945]]
+        """
         return self._get("joint_q", indices, dof_indices)
 
     def set_dof_positions(self, positions: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
@@ -119,7 +135,15 @@ class Articulation:
         self._set("joint_q", positions, indices, dof_indices)
 
     def get_dof_velocities(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
-        """Velocities [rad/s or m/s]."""
+        """Velocities [rad/s or m/s].
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     print(robots.get_dof_velocities(dof_indices=[0, 1]))
+            [[0. 0.]
+             [0. 0.]]
+        """
         return self._get("joint_qd", indices, dof_indices)
 
     def set_dof_velocities(self, velocities: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
@@ -135,7 +159,14 @@ class Articulation:
         self._set("joint_qd", velocities, indices, dof_indices)
 
     def get_dof_position_targets(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
-        """Target positions [rad or m]."""
+        """Target positions [rad or m].
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     print(robots.get_dof_position_targets([0], slice(0, 4)))
+            [[ 0.        -0.7853982  0.        -2.3561945]]
+        """
         return self._get("joint_target_q", indices, dof_indices)
 
     def set_dof_position_targets(
@@ -153,7 +184,14 @@ class Articulation:
         self._set("joint_target_q", positions, indices, dof_indices)
 
     def get_dof_velocity_targets(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
-        """Target velocities [rad/s or m/s]."""
+        """Target velocities [rad/s or m/s].
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     print(robots.get_dof_velocity_targets([0], [0, 1]))
+            [[0. 0.]]
+        """
         return self._get("joint_target_qd", indices, dof_indices)
 
     def set_dof_velocity_targets(
@@ -172,7 +210,15 @@ class Articulation:
         self._set("joint_target_qd", velocities, indices, dof_indices)
 
     def get_dof_efforts(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
-        """Efforts from outside the engine [N·m or N], such as those of actuators."""
+        """Efforts from outside the engine [N·m or N], such as those of actuators.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     actuators = actuon.ArticulationActuators("link0")
+            ...     simulation.step(10)
+            ...     print(actuators.articulation.get_dof_efforts(dof_indices=[1, 3]).numpy().round(1))
+            [[ 1.9 12.7]]
+        """
         return self._get("joint_f", indices, dof_indices)
 
     def set_dof_efforts(self, efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
@@ -190,7 +236,15 @@ class Articulation:
     # Properties that the engine holds
 
     def get_dof_limits(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
-        """Lowest and highest position [rad or m], at the stops of the joints; ±inf where there is none."""
+        """Lowest and highest position [rad or m], at the stops of the joints; ±inf without a stop.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     lower, upper = robots.get_dof_limits([0], [0, 1])
+            ...     print(lower, upper)
+            [[-2.7437 -1.7837]] [[2.7437 1.7837]]
+        """
         return self._pair("lower_limit", "upper_limit", indices, dof_indices)
 
     def set_dof_limits(
@@ -217,6 +271,12 @@ class Articulation:
         """Return the armature of joints [kg·m² or kg], including that of the engine's own actuators.
 
         It is zero if the engine does not use armature.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     print(robots.get_dof_armatures([0]))
+            [[0.195 0.195 0.195 0.195 0.074 0.074 0.074]]
         """
         return self._property("armature", indices, dof_indices)
 
@@ -237,6 +297,13 @@ class Articulation:
 
         It includes that of the engine's own actuators, and is zero if the engine does not use it. MuJoCo's terms of
         higher order in the speed are not included.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     dry, viscous = robots.get_dof_friction([0], [0, 1])
+            ...     print(dry, viscous)
+            [[1.137 1.137]] [[0.21 0.21]]
         """
         return self._pair("friction", "viscous_friction", indices, dof_indices)
 
@@ -267,6 +334,13 @@ class Articulation:
         """Return static and dynamic dry friction [N·m or N] and viscous friction, as in Isaac Sim.
 
         The engines here have one dry friction, which is both.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     static, dynamic, viscous = robots.get_dof_friction_properties([0], [0])
+            ...     print(static, dynamic, viscous)
+            [[1.137]] [[1.137]] [[0.21]]
         """
         dry, viscous = self.get_dof_friction(indices, dof_indices)
         return dry, wp.clone(dry), viscous
@@ -300,7 +374,14 @@ class Articulation:
         self.set_dof_friction(dry[0] if dry else None, viscous_frictions, indices, dof_indices)
 
     def get_dof_max_efforts(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
-        """Largest effort of the engine's own drives [N·m or N]; inf where there is no limit."""
+        """Largest effort of engine drives [N·m or N]; inf without a limit.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     print(robots.get_dof_max_efforts([0]))
+            [[87. 87. 87. 87. 12. 12. 12.]]
+        """
         return self._property("effort_limit", indices, dof_indices)
 
     def set_dof_max_efforts(self, max_efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
@@ -316,17 +397,40 @@ class Articulation:
         self._set_property("effort_limit", max_efforts, indices, dof_indices)
 
     def get_dof_max_velocities(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
-        """Speed limits of joints in the engine [rad/s or m/s]; inf without a limit."""
+        """Speed limits of joints in the engine [rad/s or m/s]; inf without a limit.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     print(robots.get_dof_max_velocities([0], [0, 1]))
+            [[inf inf]]
+        """
         return self._property("velocity_limit", indices, dof_indices)
 
     def set_dof_max_velocities(
         self, max_velocities: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
-        """Set the speed limits. MuJoCo has none and raises an error."""
+        """Set the speed limits. MuJoCo has none and raises an error.
+
+        Examples:
+            >>> with actuon.NewtonSimulation(actuon.assets.arm_usd, device="cpu"):
+            ...     robot = actuon.Articulation("Arm")
+            ...     robot.set_dof_max_velocities(2.0, dof_indices=[0])
+            ...     print(robot.get_dof_max_velocities([0], [0]))
+            [[2.]]
+        """
         self._set_property("velocity_limit", max_velocities, indices, dof_indices)
 
     def get_dof_gains(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
-        """Stiffness [N·m/rad or N/m] and damping [N·m·s/rad or N·s/m] of the engine's own drives."""
+        """Stiffness [N·m/rad or N/m] and damping [N·m·s/rad or N·s/m] of engine drives.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     stiffness, damping = robots.get_dof_gains([0], [0, 6])
+            ...     print(stiffness, damping)
+            [[600.  50.]] [[50. 15.]]
+        """
         return self._pair("stiffness", "damping", indices, dof_indices)
 
     def set_dof_gains(
@@ -336,7 +440,7 @@ class Articulation:
         indices: IdsLike = None,
         dof_indices: IdsLike = None,
     ) -> None:
-        """Set the gains of the engine's own drives. None keeps the values.
+        """Set the gains of engine drives. None keeps the values.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
@@ -366,7 +470,14 @@ class Articulation:
         return held
 
     def get_link_masses(self, indices: IdsLike = None, link_indices: IdsLike = None) -> wp.array:
-        """Masses of links [kg], shape (n, l)."""
+        """Masses of links [kg], shape (n, l).
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     print(robots.get_link_masses([0], [0, 1]), robots.link_names[:2])
+            [[2.3966    2.9274654]] ['link0', 'link1']
+        """
         masses = self.simulation.engine.bodies.masses(self._to_read(indices))
         return self._array(masses[:, read_ids("link_indices", link_indices, masses.shape[1])])
 
@@ -391,7 +502,14 @@ class Articulation:
     # Roots
 
     def get_root_poses(self, indices: IdsLike = None) -> wp.array:
-        """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7)."""
+        """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7).
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("base")
+            ...     print(robots.get_root_poses([0]))
+            [[0.       0.       0.286806 0.       0.       0.       1.      ]]
+        """
         return self._copied(self.simulation.engine.bodies.poses(self._to_read(indices)))
 
     def set_root_poses(self, poses: ArrayLike, indices: IdsLike = None) -> None:
@@ -412,7 +530,14 @@ class Articulation:
             self.simulation.engine.bodies.set_poses(at, numbers)
 
     def get_root_velocities(self, indices: IdsLike = None) -> wp.array:
-        """Linear [m/s] and angular velocity [rad/s] of root bodies in the world, of their origin, shape (n, 6)."""
+        """Linear [m/s] and angular velocity [rad/s] of root bodies in the world, of their origin, shape (n, 6).
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("base")
+            ...     print(robots.get_root_velocities().shape)
+            (2, 6)
+        """
         return self._copied(self.simulation.engine.bodies.velocities(self._to_read(indices)))
 
     def set_root_velocities(self, velocities: ArrayLike, indices: IdsLike = None) -> None:
@@ -431,7 +556,15 @@ class Articulation:
             self.simulation.engine.bodies.set_velocities(at, numbers)
 
     def get_world_poses(self, indices: IdsLike = None) -> tuple[wp.array, wp.array]:
-        """Positions [m], shape (n, 3), and orientations (w, x, y, z), shape (n, 4), of root bodies, as in Isaac Sim."""
+        """Positions [m], shape (n, 3), and orientations (w, x, y, z), shape (n, 4), of root bodies, as in Isaac Sim.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("base")
+            ...     positions, orientations = robots.get_world_poses([0])
+            ...     print(positions, orientations)
+            [[0.       0.       0.286806]] [[1. 0. 0. 0.]]
+        """
         poses = self.simulation.engine.bodies.poses(self._to_read(indices))
         return self._array(poses[:, :3].copy()), self._array(poses[:, _WXYZ])
 
@@ -455,7 +588,15 @@ class Articulation:
         self.set_root_poses(poses, indices)
 
     def get_velocities(self, indices: IdsLike = None) -> tuple[wp.array, wp.array]:
-        """Linear [m/s] and angular velocities [rad/s] of root bodies in the world, each of shape (n, 3)."""
+        """Linear [m/s] and angular velocities [rad/s] of root bodies in the world, each of shape (n, 3).
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.quadruped_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("base")
+            ...     linear, angular = robots.get_velocities()
+            ...     print(linear.shape, angular.shape)
+            (2, 3) (2, 3)
+        """
         velocities = self.simulation.engine.bodies.velocities(self._to_read(indices))
         return self._array(velocities[:, :3].copy()), self._array(velocities[:, 3:].copy())
 
@@ -554,6 +695,14 @@ class Articulation:
 
         Returns:
             None if the DOFs of a robot are not contiguous, as around a ball joint.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2) as simulation:
+            ...     positions = actuon.Articulation("link0").live("joint_q")
+            ...     before = positions.numpy().copy()
+            ...     simulation.step()
+            ...     print((positions.numpy() != before).any(axis=1))
+            [ True  True]
         """
         self.simulation.check_open()
         array = getattr(self.simulation.arrays, kind)
@@ -570,7 +719,14 @@ class Articulation:
         return view
 
     def values(self, kind: str) -> np.ndarray:
-        """Return values of ``kind``, such as ``"joint_q"``, as NumPy, shape (N, D). Does not refresh."""
+        """Return values of ``kind``, such as ``"joint_q"``, as NumPy, shape (N, D). Does not refresh.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2):
+            ...     robots = actuon.Articulation("link0")
+            ...     print(robots.values("joint_qd").shape)
+            (2, 7)
+        """
         return self._view(kind).copy()
 
     def _view(self, kind: str) -> np.ndarray:
@@ -625,9 +781,8 @@ class Articulation:
             names = np.array(at.names)[is_other.any(axis=0)]
             path = at.robots[int(is_other.any(axis=1).argmax())].path
             raise SimulationError(
-                f"nothing follows a target {TARGETS[kind]} of {', '.join(names)} of '{path}': the model has no such "
-                "drive there, and no actuators are attached. Attach some first, or leave these joints out with "
-                "dof_indices="
+                f"no servo or actuator follows a target {TARGETS[kind]} of {', '.join(names)} of '{path}'; create "
+                "actuators first, or leave these joints out with dof_indices="
             )
 
     def _property(self, name: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
@@ -694,7 +849,7 @@ class Articulation:
             got = f"shape {numbers.shape}" if isinstance(numbers, np.ndarray) else shown(values)
             raise SimulationError(f"{name}: got {got}; must fit the shape {shape}") from error
         if finite and not np.isfinite(numbers).all():
-            raise SimulationError(f"{name}: got NaN or infinity; must be finite, in 32 bits too")
+            raise SimulationError(f"{name}: got NaN or infinity; must be finite as float32")
         return np.ascontiguousarray(numbers)
 
     def _array(self, values: np.ndarray) -> wp.array:

@@ -74,18 +74,18 @@ NEAR = 0.5
 """Share of the limits at the start of a step above which they are checked at its end."""
 
 
-class SlopesRefusedError(SimulationError):
+class ImplicitRefusedError(SimulationError):
     """An engine cannot use the derivatives of efforts."""
 
 
-class Tangent(NamedTuple):
+class ImplicitEffort(NamedTuple):
     """Efforts at the present state, and their derivatives, each float32 of shape (n, D)."""
 
     effort: wp.array
     """[N·m or N]."""
-    slope_q: wp.array
+    derivative_q: wp.array
     """Derivative by position [N·m/rad or N/m]."""
-    slope_qd: wp.array
+    derivative_qd: wp.array
     """Derivative by velocity [N·m·s/rad or N·s/m]."""
     lower: wp.array
     """Lowest effort within the limits [N·m or N]."""
@@ -93,13 +93,13 @@ class Tangent(NamedTuple):
     """Highest effort within the limits [N·m or N]."""
 
 
-class HeldTangent(NamedTuple):
-    """A tangent in an engine."""
+class HeldImplicitEffort(NamedTuple):
+    """Implicit efforts in an engine."""
 
     write: Callable[[], None]
     """Writes the present values to the engine."""
     applied: Callable[[], np.ndarray]
-    """Efforts that the engine applied in its last step [N·m or N], shape (n, d); before the first, the tangent's."""
+    """Efforts that the engine applied in its last step [N·m or N], shape (n, d); before the first, those passed."""
     release: Undo
     """Removes it from the engine."""
 
@@ -107,7 +107,7 @@ class HeldTangent(NamedTuple):
 class EndOfStep(NamedTuple):
     """Efforts of a chain at the end of a step."""
 
-    tangent: Tangent
+    implicit: ImplicitEffort
     evaluate: Callable[[], bool]
     """Computes the efforts at the engine's present state; False if there is nothing to check."""
 
@@ -275,7 +275,7 @@ class EngineBodies(Protocol):
         """Set masses of some links, for values of shape (n, l). Inertias stay as they are."""
 
 
-class EngineTangents(Protocol):
+class EngineImplicitEfforts(Protocol):
     """Efforts with derivatives, which the engine integrates implicitly."""
 
     @property
@@ -284,25 +284,29 @@ class EngineTangents(Protocol):
 
     @property
     def integrator_changed(self) -> str:
-        """Integrator of the file, if another one replaces it while tangents are held; else empty."""
+        """Integrator of the file, if another one replaces it while implicit efforts are held; else empty."""
 
     def hold(
-        self, at: DofSet, tangent: Tangent, ending: EndOfStep | None = None, share: Callable[[], float] | None = None
-    ) -> HeldTangent:
-        """Integrate efforts of these DOFs implicitly, until the tangent is released.
+        self,
+        at: DofSet,
+        implicit: ImplicitEffort,
+        ending: EndOfStep | None = None,
+        usage: Callable[[], float] | None = None,
+    ) -> HeldImplicitEffort:
+        """Integrate efforts of these DOFs implicitly, until they are released.
 
         Derivatives above zero, which would amplify a motion, count as zero, and so does NaN.
 
         Args:
             at: The DOFs.
-            tangent: Efforts and derivatives.
+            implicit: Efforts and derivatives.
             ending: Enforces limits: if an effort exceeds its limits at the end of a step, the engine repeats the step
-                with the tangent of the bound.
-            share: Returns the share of the stability limit that implicit efforts use with the present integrator, for
-                an engine that can choose one. Default: it chooses by the time step alone.
+                with the derivatives at the bound.
+            usage: Returns the stability usage of implicit efforts with the present integrator [1], for an engine that
+                can choose one. Default: it chooses by the time step alone.
 
         Raises:
-            SlopesRefusedError: The engine cannot use derivatives.
+            ImplicitRefusedError: The engine cannot use derivatives.
         """
 
 
@@ -351,7 +355,7 @@ class Engine(Protocol):
         """Root bodies and links."""
 
     @property
-    def tangents(self) -> EngineTangents:
+    def implicit_efforts(self) -> EngineImplicitEfforts:
         """Efforts with derivatives."""
 
     def step(self, steps: int, motors: Sequence[Motor]) -> int:

@@ -40,8 +40,8 @@ class Event(enum.Enum):
 def refuse_copies(owner: object, protocol: object) -> NoReturn:
     """Raise an error, as the ``__reduce_ex__`` of an object: a copy would close what the original still uses."""
     raise StructureError(
-        f"{type(owner).__name__} cannot be copied or pickled: what it holds in a simulation has one owner. Use the "
-        "object itself, or make another"
+        f"{type(owner).__name__} cannot be copied or pickled: it owns parts of a simulation; use the object "
+        "itself, or make another"
     )
 
 

@@ -33,7 +33,7 @@ class Block:
     """Copy to evaluate the chain at the end of a step."""
     size: int
     cells: np.ndarray
-    """As for `RobotCall`."""
+    """See `RobotCall`."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Draws:
     count: int
     """Number of motors of a robot."""
     cells: np.ndarray
-    """As for `RobotCall`."""
+    """See `RobotCall`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class ImplicitProgram:
     columns: np.ndarray
     """Indices among the D DOFs, shape (d,)."""
     now: Sequence[np.ndarray]
-    """Effort, derivatives and bounds at the start of a step, each float32 of shape (n, D). See `Tangent`."""
+    """Effort, derivatives and bounds at the start of a step, each float32 of shape (n, D). See `ImplicitEffort`."""
     at_end: Sequence[np.ndarray]
     """Effort, derivatives and bounds at the end of a step."""
     calls: Sequence[RobotCall]

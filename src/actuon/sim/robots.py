@@ -140,8 +140,8 @@ class DofSet:
 
     Args:
         robots: All robots of a simulation.
-        ids: Which of them, shape (n,).
-        dofs: Which DOFs of each, shape (d,). Default: all of the first one's.
+        ids: Indices of the robots, shape (n,).
+        dofs: Indices of the DOFs of each, shape (d,). Default: all of the first robot.
     """
 
     def __init__(self, robots: Sequence[Robot], ids: np.ndarray, dofs: np.ndarray | None = None):

@@ -42,14 +42,14 @@ class SavedState:
     driven: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     """Owner of each DOF, as in `Owners.table`."""
     loads: np.ndarray | None = None
-    """External loads that stages read in the next step [N·m or N], shape (environments, DOFs); None where none does."""
+    """External loads for stages in the next step [N·m or N], shape (environments, DOFs); None if not read."""
 
     def __repr__(self) -> str:
         return f"<SavedState of {len(self.engine)} environments at {self.time:.6g} s>"
 
 
 class Owners:
-    """Which actuators drive which DOFs.
+    """Table of the actuators that drive each DOF.
 
     Args:
         robots: All robots.
@@ -141,7 +141,7 @@ class Simulation:
         self.arrays = engine.state.arrays
         """Flat Warp arrays of positions, velocities, targets and efforts of all joints, as actuators read them."""
         self.owners = Owners(self.robots)
-        """Which actuators drive which DOFs."""
+        """Actuators that drive each DOF."""
         self.common: dict[type, Any] = {}
         """Objects that actuators share, by class, such as batteries."""
         self._motors: list[weakref.ref[Motor]] = []
@@ -166,12 +166,12 @@ class Simulation:
     @property
     def integrator(self) -> str:
         """Integrator of the engine, such as ``"implicitfast"``; empty if unknown."""
-        return self.engine.tangents.integrator
+        return self.engine.implicit_efforts.integrator
 
     @property
     def integrator_changed(self) -> str:
         """Integrator of the file, if implicit motors replace it by another one; else empty."""
-        return self.engine.tangents.integrator_changed
+        return self.engine.implicit_efforts.integrator_changed
 
     @property
     def is_closed(self) -> bool:
@@ -201,7 +201,14 @@ class Simulation:
         return self._events.subscribe(event, callback)
 
     def start(self) -> None:
-        """Start physics. The first step does so as well."""
+        """Start physics. The first step does so as well.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     simulation.start()
+            ...     print(simulation.is_running, simulation.time)
+            True 0.0
+        """
         self.check_open()
         if self._running:
             return
@@ -215,7 +222,16 @@ class Simulation:
             raise
 
     def stop(self) -> None:
-        """Stop physics. The next start begins from the first state."""
+        """Stop physics. The next start begins from the first state.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     simulation.step(5)
+            ...     simulation.stop()
+            ...     simulation.start()
+            ...     print(simulation.time)
+            0.0
+        """
         if self._running:
             self._running, self._stopped = False, True
             self._events.fire(Event.STOP, self)
@@ -369,13 +385,21 @@ class Simulation:
             saved: A state of this simulation.
             env_ids: Which environments: whole numbers, a slice or a mask. The others are not changed. Default: all,
                 which also resets the time.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2) as simulation:
+            ...     start = simulation.save_state()
+            ...     simulation.step(10)
+            ...     simulation.load_state(start, env_ids=[0])
+            ...     print(actuon.Articulation("link0").get_dof_velocities().numpy().any(axis=1))
+            [False  True]
         """
         self.check_open()
         shapes = self.engine.state.save().shape, self.owners.table.shape
         if not isinstance(saved, SavedState) or (saved.engine.shape, saved.driven.shape) != shapes:
             raise SimulationError(
-                f"saved: got {saved!r}; must be what save_state() of this simulation returned, with no drives added to "
-                "the model or taken away since"
+                f"saved: got {saved!r}; must be a result of save_state() of this simulation, with no drives added or "
+                "removed since"
             )
         new = np.argwhere((self.owners.table != 0) & (self.owners.table != saved.driven))
         if len(new):
@@ -435,6 +459,15 @@ class Simulation:
         Raises:
             StateError: The file cannot be read, is damaged, or is from another simulation or other actuators; the error
                 describes the difference. Nothing is changed.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     simulation.step(5)
+            ...     simulation.save("run.state")
+            ...     simulation.reset()
+            ...     simulation.load("run.state")
+            ...     print(simulation.time)
+            0.01
         """
         self.check_open()
         take = saving.load(self, path)
@@ -457,7 +490,15 @@ class Simulation:
         self.engine.state.reset(np.arange(self.num_envs))
 
     def close(self) -> None:
-        """Stop, and release the engine. May be called again."""
+        """Stop, and release the engine. May be called again.
+
+        Examples:
+            >>> simulation = actuon.MujocoSimulation(actuon.assets.arm_mjcf)
+            >>> simulation.step()
+            >>> simulation.close()
+            >>> simulation.is_closed
+            True
+        """
         if self._closed:
             return
         self.stop()

@@ -168,7 +168,7 @@ class Modes:
     """Usage of each joint, by its part in this mode or another one, shape (d,)."""
 
 
-class ImplicitSlopes(NamedTuple):
+class ImplicitDerivatives(NamedTuple):
     """Masks of the driven DOFs whose stiffness and damping the engine integrates implicitly, each of shape (d,)."""
 
     damping: np.ndarray
@@ -224,17 +224,17 @@ class StabilityAnalysis:
         viscous = response.viscous if simulation.solves_friction(robots.at) else None
         return simulation.engine.step_maps(robots.robots[0], dt, viscous)
 
-    def _slopes(self, response: ChainResponse) -> ImplicitSlopes:
+    def _derivatives(self, response: ChainResponse) -> ImplicitDerivatives:
         """Return the DOFs that the engine integrates implicitly; chains with delay are explicit."""
         damping = self._implicit & response.instant[self.columns]
-        return ImplicitSlopes(damping, damping & (self._robots.simulation.integrator == _DISCRETE))
+        return ImplicitDerivatives(damping, damping & (self._robots.simulation.integrator == _DISCRETE))
 
     def _loop(self, step: StepMap, response: ChainResponse, dt: float) -> np.ndarray:
-        return loop_of(step, response, self.columns, self._slopes(response), dt)
+        return loop_of(step, response, self.columns, self._derivatives(response), dt)
 
     def _delay_factor(self, step: StepMap, response: ChainResponse, dt: float) -> float:
         """Return the factor of explicit efforts."""
-        explicit = ~self._slopes(response).damping
+        explicit = ~self._derivatives(response).damping
         closed = modes_of(self._loop(step, response, dt)[np.ix_(explicit, explicit)]).usage
         return delay_factor(step, response, self.columns[explicit], closed, dt)
 
@@ -306,10 +306,10 @@ class StabilityAnalysis:
         engine, at = robots.simulation.engine, robots.at.subset(np.array([0]), columns)
         held = engine.properties.get("armature", at)
         armature = np.zeros(len(columns)) if held is None else held[0].astype(np.float64)
-        slopes = self._slopes(response)
+        derivatives = self._derivatives(response)
         factors = largest_factors(loops)
-        needed = armature + armature_to_add(loops, slopes.inertias(kp, kd, dt)[1])
-        margins = delay_margins(response, columns, usages, slopes, inertia, dt)
+        needed = armature + armature_to_add(loops, derivatives.inertias(kp, kd, dt)[1])
+        margins = delay_margins(response, columns, usages, derivatives, inertia, dt)
         bounds = engine.drives.joint_range(at)
         lowest, highest = response.lowest[columns], response.highest[columns]
         if bounds is not None:
@@ -320,7 +320,7 @@ class StabilityAnalysis:
             JointStability(
                 name=robots.dof_names[column],
                 slides=bool(robots.robots[0].slides[column]),
-                is_implicit=bool(slopes.damping[i]),
+                is_implicit=bool(derivatives.damping[i]),
                 inertia=float(inertia[i]),
                 kp=float(kp[i]),
                 kd=float(kd[i]),
@@ -343,15 +343,15 @@ class StabilityAnalysis:
 
 
 def loop_of(
-    step: StepMap, response: ChainResponse, columns: np.ndarray, slopes: ImplicitSlopes, dt: float
+    step: StepMap, response: ChainResponse, columns: np.ndarray, derivatives: ImplicitDerivatives, dt: float
 ) -> np.ndarray:
     """Return K (1 + A)⁻¹ B of the driven joints ``columns``, without the delay of chains, shape (d, d)."""
     n, at = len(step.transition) // 2, step.dofs[columns]
     kp, kd = response.kp[columns], response.kd[columns]
     swing = np.linalg.solve(np.eye(2 * n) + step.transition, step.input[:, columns])
-    if not slopes.damping.any():
+    if not derivatives.damping.any():
         return np.asarray(kp[:, None] * swing[at] + kd[:, None] * swing[n + at])
-    added, explicit = slopes.inertias(kp, kd, dt)
+    added, explicit = derivatives.inertias(kp, kd, dt)
     return np.asarray(explicit[:, None] * np.linalg.inv(np.linalg.inv(swing[n + at] * 2.0 / dt) + np.diag(added)))
 
 
@@ -426,7 +426,7 @@ def delay_margins(
     response: ChainResponse,
     columns: np.ndarray,
     usages: np.ndarray,
-    slopes: ImplicitSlopes,
+    derivatives: ImplicitDerivatives,
     felt: np.ndarray,
     dt: float,
 ) -> list[float | None]:
@@ -439,14 +439,14 @@ def delay_margins(
     if not d:
         return []
     kp, kd = response.kp[columns], response.kd[columns]
-    added, explicit = slopes.inertias(kp, kd, dt)
+    added, explicit = derivatives.inertias(kp, kd, dt)
     inertia = np.divide(explicit, usages, out=felt + added, where=usages > 0.0) - added
     alone = euler_map(np.diag(1.0 / np.maximum(inertia, 1e-12)), np.zeros(d), np.arange(d), dt)
     taps = response.stiffness[:, :, columns], response.damping[:, :, columns]
     own = ChainResponse(*taps, response.lowest[columns], response.highest[columns])
     delays = np.arange(LONGEST_MARGIN + 1)
     grows = motion_grows(alone, own, np.arange(d), np.ones(len(delays)), delays, uncoupled=True)
-    grows[:, 0] &= ~slopes.damping
+    grows[:, 0] &= ~derivatives.damping
     first = np.where(grows.any(axis=1), grows.argmax(axis=1), len(delays))
     return [None if count == 0 else float((count - 1) * dt) for count in first]
 

@@ -22,11 +22,11 @@ from ..attach.articulation_actuators import ArticulationActuators, read_actuator
 from ..attach.attachment import Attachment
 from ..errors import ParameterError, RobotFileError, listed, shown
 from ..files import check_readable
-from ..kernel.chain import SLOPES
+from ..kernel.chain import DERIVATIVES
 from ..robot_files.formats import MUJOCO_FORMATS, USD_FORMATS, YAML_FORMATS
 from ..robot_files.yaml import yaml_beside
 from ..sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
-from ..sim.mujoco.tangents import INTEGRATOR_CHANGED
+from ..sim.mujoco.implicit_efforts import INTEGRATOR_CHANGED
 from ..typing import PathLike
 from .limits import LONGEST_MARGIN, POSES, JointStability, RobotStability, stability_of
 
@@ -51,11 +51,11 @@ COLUMNS = (
     "armature",
 )
 """Column titles of `CheckResult.cells`."""
-UNITS = (
-    "inertia and armature in kg·m², kp in N·m/rad, kd in N·m·s/rad; of joints that slide kg, N/m and N·s/m; usage: of "
-    "the stability limit in the worst pose, 100 %: unstable; kp, kd → suggested; armature → minimum for stability"
+_LEGEND = (
+    "units: kg·m², N·m/rad, N·m·s/rad; sliding joints: kg, N/m, N·s/m. usage: % of the stability limit in the worst "
+    "pose; unstable from 100 %"
 )
-"""Units of the columns."""
+_ARROWS = {"kp": "kp, kd → suggested", "armature": "armature → minimum for stability"}
 
 ABSENT = "—"
 """Cell of a value that does not apply, and sign of a joint without gains."""
@@ -99,12 +99,29 @@ class CheckResult:
         return [advice(robot) for robot in self.robots if not robot.is_stable]
 
     def cells(self) -> list[tuple[str, ...]]:
-        """Return a row of text for each joint, with the columns `COLUMNS`."""
+        """Return a row of text for each joint, with the columns `COLUMNS`.
+
+        Examples:
+            >>> result = actuon.check(actuon.assets.arm_mjcf, poses=4)
+            >>> result.cells()[6][:5]
+            ('✓', 'joint7', '0.0747', '150', '25')
+        """
         return [
             _cells(joint, robot.dt) if joint.has_gains else _cells_without_gains(joint, self.suggested.get(joint.name))
             for robot in self.robots
             for joint in robot.joints
         ]
+
+    def legend(self) -> str:
+        """Return the units of the columns, and the meaning of arrows in `cells`.
+
+        Examples:
+            >>> actuon.check(actuon.assets.arm_mjcf, dt=0.01, poses=4).legend().split("; ")[-1]
+            'armature → minimum for stability'
+        """
+        cells = self.cells()
+        arrows = [text for name, text in _ARROWS.items() if any("→" in row[COLUMNS.index(name)] for row in cells)]
+        return "; ".join((_LEGEND, *arrows))
 
     def table(self) -> str:
         """Return the result as text.
@@ -121,14 +138,21 @@ class CheckResult:
             sized = enumerate(zip(row, widths, strict=True))
             cells = [cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in sized]
             lines.append("  ".join(cells).rstrip())
-        lines.append(UNITS)
-        lines += [summary_line(robot) for robot in self.robots if robot.joints]
+        lines.append(self.legend())
+        lines += [summary_line(robot) for robot in self.robots if robot.joints and robot.is_stable]
         lines += [f"! {warning}" for warning in self.warnings]
         lines += [f"✗ {problem}" for problem in self.problems]
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """Return the result as JSON. Infinity is the text "inf"; values that do not apply are null."""
+        """Return the result as JSON. Infinity is the text "inf"; values that do not apply are null.
+
+        Examples:
+            >>> import json
+            >>> result = json.loads(actuon.check(actuon.assets.arm_mjcf, poses=4).to_json())
+            >>> result["stable"], [joint["name"] for joint in result["robots"][0]["joints"]][:2]
+            (True, ['joint1', 'joint2'])
+        """
         robots = [dataclasses.asdict(robot) for robot in self.robots]
         found = {"stable": self.stable, "problems": self.problems, "warnings": self.warnings, "robots": robots}
         return json.dumps(_plain(found | {"suggested": self.suggested}), indent=2)
@@ -272,7 +296,7 @@ def stability_on(attachment: Attachment, dt: float | None = None, poses: int = P
     implicit = {
         int(index) % robots.num_dofs
         for actuator in actuators
-        if SLOPES[1] in actuator.control_signal_attrs
+        if DERIVATIVES[1] in actuator.control_signal_attrs
         for index in actuator.effort_indices.numpy()
     }
     return stability_of(robots, actuators, dt, poses, implicit)

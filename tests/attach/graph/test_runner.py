@@ -49,7 +49,7 @@ def test_steps_of_a_graph_equal_auto_stepping_bit_for_bit():
 
 
 def test_example_graph_runs_in_newton():
-    """As the file says: 2 N·m on the four hips, stepped before each step of physics."""
+    """The file asks for 2 N·m on the four hips, stepped before each physics step."""
     with NewtonSimulation(ASSETS / "quadruped.usda") as simulation:
         actuators = ArticulationActuators("/Quadruped")
         actuators.set_dof_feedforward_effort_targets(2.0, dof_indices=[0, 3, 6, 9])
@@ -203,7 +203,7 @@ class Note:
 
 
 def noted(nodes, connections, runs=1):
-    """What a `Note` saw in a number of ticks and steps, and the runner's errors."""
+    """Return the records of a `Note` in a number of ticks and steps, and the runner's errors."""
     Note.seen.clear()
     stage = graph(nodes | {"note": ("test.Note", nodes.get("note", {}))}, connections)
     runner = GraphRunner(stage, node_types=NODE_TYPES | {"test.Note": Note})

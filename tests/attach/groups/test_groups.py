@@ -81,7 +81,7 @@ def test_implicit_and_explicit_groups_move_one_robot(engine):
 
 
 def test_explicit_groups_equal_articulation_actuators():
-    """The same motor, said in two ways: bit for bit the same motion."""
+    """One motor, described in two ways, gives equal motion to the last bit."""
     ends = []
     for way in ("groups", "actuators"):
         with MujocoSimulation(ASSETS / "arm.xml", 2) as simulation:
@@ -115,7 +115,7 @@ def test_a_network_on_robots_that_step_at_another_rate_says_so(tmp_path):
 
 
 def test_recordings_of_groups_equal_those_of_articulation_actuators(tmp_path):
-    """The same motor, said in two ways: the same telemetry and the same files."""
+    """One motor, described in two ways, gives equal telemetry and equal files."""
     files, series = [], []
     for way in ("groups", "actuators"):
         with MujocoSimulation(ASSETS / "arm.xml", 2) as simulation:
@@ -386,7 +386,7 @@ def test_a_servo_without_a_target_velocity_refuses_one_in_an_implicit_group_too(
         cfg = ImplicitActuatorCfg(joint_names_expr=["a"], stiffness=None, damping=None)
         with ActuatorGroups(robots, {"all": cfg}):
             robots.set_dof_velocity_targets(0.0)
-            with pytest.raises(ValueError, match="nothing follows a target velocity of a of '/r'"):
+            with pytest.raises(ValueError, match="no servo or actuator follows a target velocity of a of '/r'"):
                 robots.set_dof_velocity_targets(1.0)
         with ActuatorGroups(robots, {"all": IdealPDActuatorCfg(joint_names_expr=["a"], stiffness=1.0, damping=1.0)}):
             robots.set_dof_velocity_targets(1.0)

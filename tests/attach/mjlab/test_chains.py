@@ -11,8 +11,8 @@ import torch
 import warp as wp
 
 import actuon
-from actuon.attach.engine_side import engine_side
 from actuon.attach.mjlab.chains import INPUTS, EnvironmentChains
+from actuon.attach.solved_by_engine import solved_by_engine
 from tests.support.torch_networks import LSTM
 
 ENVS, DT = 4, 0.005
@@ -209,7 +209,7 @@ def test_parameters_are_called_by_kind_type_and_position_of_their_stage():
     assert torch.equal(made.parameter("pd.kp"), torch.full((ENVS, 3), 7.0))
 
 
-def test_implicit_efforts_come_with_their_slopes():
+def test_implicit_efforts_come_with_their_derivatives():
     """The efforts are the same to the last bit."""
     modes = {name: config.copy() for name, config in JOINTS.items()}
     modes["hip"].effort_mode = modes["thigh"].effort_mode = "implicit"
@@ -217,14 +217,14 @@ def test_implicit_efforts_come_with_their_slopes():
     assert torch.equal(efforts(made, 12), efforts(chains(), 12))
     still = {name: torch.zeros(ENVS, 3) for name in INPUTS}
     made.set_parameter("controller.kd", torch.tensor([[2.0], [3.0]]), [1, 2])
-    made.signals["effort_slope_qd"][:, :2] = torch.nan
+    made.signals["effort_derivative_qd"][:, :2] = torch.nan
     made.reset()
     made.run(still)
-    slopes = made.signals["effort_slope_qd"]
-    assert slopes[:, 0].tolist() == [-1.0, -2.0, -3.0, -1.0]
-    assert (slopes[:, 1] < 0.0).all()
-    assert slopes[:, 2].isnan().all()
-    assert "effort_slope_qd" not in chains().signals
+    derivatives = made.signals["effort_derivative_qd"]
+    assert derivatives[:, 0].tolist() == [-1.0, -2.0, -3.0, -1.0]
+    assert (derivatives[:, 1] < 0.0).all()
+    assert derivatives[:, 2].isnan().all()
+    assert "effort_derivative_qd" not in chains().signals
 
 
 @pytest.mark.parametrize(
@@ -255,24 +255,24 @@ def test_signals_are_shown_for_the_joints_that_have_them():
 
 def test_what_an_engine_holds_of_a_chain():
     friction, gear = actuon.FrictionEffectConfig, actuon.GearTransmissionConfig
-    side = engine_side(actuon.ActuatorConfig(PD), takes_varying=True)
+    side = solved_by_engine(actuon.ActuatorConfig(PD), takes_varying=True)
     assert (side.armature, side.frictionloss, side.damping, side.solves_friction) == (None, None, None, True)
     geared = actuon.ActuatorConfig(
         PD, transmission=gear(6.0, rotor_inertia=1e-4), effects=[friction(0.02, 0.001), friction(0.01)]
     )
-    side = engine_side(geared, takes_varying=True)
+    side = solved_by_engine(geared, takes_varying=True)
     assert (side.armature, side.solves_friction) == (pytest.approx(3.6e-3), True)
     assert (side.frictionloss, side.damping) == (pytest.approx(6 * 0.03), pytest.approx(36 * 0.001))
     for name in ("static", "load_motor"):
         values = {"dynamic": 0.1, "viscous": 0.01, "stribeck_velocity": 0.1, name: 0.2}
         config = actuon.ActuatorConfig(PD, effects=[friction(**values)])
-        side = engine_side(config, takes_varying=True)
+        side = solved_by_engine(config, takes_varying=True)
         assert (side.damping, side.solves_friction, side.varies) == (pytest.approx(0.01), True, True)
         assert side.frictionloss == pytest.approx(0.2 if name == "static" else 0.1)
         with pytest.raises(actuon.StructureError, match="EffectFriction: needs inertia"):
-            engine_side(config, takes_varying=False)
+            solved_by_engine(config, takes_varying=False)
         config.effects = [friction(**values, inertia=0.1)]
-        side = engine_side(config, takes_varying=True)
+        side = solved_by_engine(config, takes_varying=True)
         assert (side.frictionloss, side.damping, side.solves_friction, side.varies) == (None, None, False, False)
 
 

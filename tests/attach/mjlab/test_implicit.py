@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Implicit efforts in mjlab: slopes that MuJoCo Warp takes into its solve. `make test-mjlab` runs this."""
+"""Implicit efforts in mjlab: derivatives that MuJoCo Warp takes into its solve. `make test-mjlab` runs this."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def moved(run, steps):
 
 
 @pytest.mark.parametrize("is_tendon", [False, True])
-def test_mujoco_warp_takes_slopes_in_as_mujoco_does(is_tendon):
-    """One step from random states. Efforts without slopes lead elsewhere."""
+def test_mujoco_warp_takes_derivatives_in_as_mujoco_does(is_tendon):
+    """One step from random states. Efforts without derivatives lead elsewhere."""
     spec, rng = bare_arm(), np.random.default_rng(0)
     spec.option.timestep = DT
     targets, kind = [joint.name for joint in spec.joints], mujoco.mjtTrn.mjTRN_JOINT
@@ -78,8 +78,8 @@ def test_mujoco_warp_takes_slopes_in_as_mujoco_does(is_tendon):
             tendon.wrap_joint(joint.name, coefficient)
         targets, kind = ["three"], mujoco.mjtTrn.mjTRN_TENDON
     for target in targets:
-        slope = spec.add_actuator(name=target, target=target, trntype=kind, gaintype=mujoco.mjtGain.mjGAIN_AFFINE)
-        slope.gainprm[:3] = 0.0, 0.0, 1.0
+        derivative = spec.add_actuator(name=target, target=target, trntype=kind, gaintype=mujoco.mjtGain.mjGAIN_AFFINE)
+        derivative.gainprm[:3] = 0.0, 0.0, 1.0
     model = spec.compile()
     on_warp = mujoco_warp.put_model(model)
     off = []
@@ -110,24 +110,24 @@ def test_a_stiff_pd_holds_where_an_explicit_one_diverges(kp, kd):
     assert not positions.isfinite().all() or velocities.abs().max() > 1e4
 
 
-def test_controls_are_constants_and_slopes():
-    """Which add up to what an explicit effort is, at the velocity before the step. Runners step in inference mode."""
+def test_controls_are_constants_and_derivatives():
+    """The controls add up to the explicit effort at the velocity before the step. Runners step in inference mode."""
     run = arm("implicit")
     moved(run, 5)
     q, qd = run.robot.data.joint_pos.clone(), run.robot.data.joint_vel.clone()
     assert qd.abs().min() > 1e-3
     (actuator,) = run.robot.actuators
     with torch.inference_mode():
-        effort, slope = run.step(0.1)[:, actuator.global_ctrl_ids].split(7, dim=1)
-    assert torch.equal(slope, torch.full((2, 7), -40.0))
+        effort, derivative = run.step(0.1)[:, actuator.global_ctrl_ids].split(7, dim=1)
+    assert torch.equal(derivative, torch.full((2, 7), -40.0))
     torch.testing.assert_close(effort, 1000.0 * (0.1 - q), rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(effort + slope * qd, 1000.0 * (0.1 - q) - 40.0 * qd, rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(actuator.chains.signals["effort_slope_qd"], slope)
+    torch.testing.assert_close(effort + derivative * qd, 1000.0 * (0.1 - q) - 40.0 * qd, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(actuator.chains.signals["effort_derivative_qd"], derivative)
     names = [f"joint{i}" for i in range(1, 8)]
-    assert run.robot.actuator_names == (*names, *(f"{name}_slope_qd" for name in names))
+    assert run.robot.actuator_names == (*names, *(f"{name}_derivative_qd" for name in names))
 
 
-def test_slopes_are_those_of_the_whole_chain():
+def test_derivatives_are_those_of_the_whole_chain():
     """Behind a limit that is reached there is none."""
     cfgs = []
     for name, most in (("joint1", 1e6), ("joint2", 1e-3)):
@@ -145,9 +145,9 @@ def test_modes_of_a_yaml_file(tmp_path):
     entries = {"a": text % ("joint1, joint3", "implicit"), "b": text % ("joint2", "explicit")}
     (tmp_path / "arm.yaml").write_text("actuators:\n" + "".join(f"  {k}: {v}\n" for k, v in entries.items()))
     joints = ("joint1", "joint2", "joint3")
-    for mode, slopes in ((None, ("joint1", "joint3")), ("implicit", joints), ("explicit", ())):
+    for mode, derivatives in ((None, ("joint1", "joint3")), ("implicit", joints), ("explicit", ())):
         run = Run(bare_arm, ours(tmp_path / "arm.yaml", joints, effort_mode=mode))
-        assert run.robot.actuator_names == (*joints, *(f"{name}_slope_qd" for name in slopes))
+        assert run.robot.actuator_names == (*joints, *(f"{name}_derivative_qd" for name in derivatives))
         run.step(0.1)
         qd = run.robot.data.joint_vel[:, :3]
         q = run.robot.data.joint_pos[:, :3].clone()
@@ -155,7 +155,7 @@ def test_modes_of_a_yaml_file(tmp_path):
         given = run.step(0.2)
         named = dict(zip(run.robot.actuator_names, given.T, strict=True))
         for column, name in enumerate(joints):
-            added = named.get(f"{name}_slope_qd", torch.zeros(2)) * qd[:, column]
+            added = named.get(f"{name}_derivative_qd", torch.zeros(2)) * qd[:, column]
             torch.testing.assert_close(named[name] + added, expected[:, column], rtol=1e-5, atol=1e-4)
 
 
@@ -179,7 +179,7 @@ def test_go1_moves_as_with_mjlabs_own_implicit_pd():
 
 
 def test_actuators_in_the_order_of_joints():
-    """Which makes the entity add motors and slopes joint by joint, of both configs in turn."""
+    """The entity then adds motors and derivatives joint by joint, of both configs in turn."""
     cfgs = [ours(PD, LEGS), ours(PD, KNEES)]
     cfg = go1_cfg(cfgs)
     cfg.scene.entities["robot"].sort_actuators = True
@@ -187,18 +187,18 @@ def test_actuators_in_the_order_of_joints():
     env.reset(seed=1)
     env.scene["robot"].reset()
     names = env.scene["robot"].actuator_names
-    assert names[:4] == ("FR_hip_joint", "FR_hip_joint_slope_qd", "FR_thigh_joint", "FR_thigh_joint_slope_qd")
+    assert names[:4] == ("FR_hip_joint", "FR_hip_joint_derivative_qd", "FR_thigh_joint", "FR_thigh_joint_derivative_qd")
     assert torch.equal(trot(env, 5), trot(made(cfgs), 5))
 
 
-def test_randomised_gains_are_in_the_slopes():
+def test_randomised_gains_are_in_the_derivatives():
     env = made([ours(PD)], num_envs=4, gains=scaling("controller.kd", 0.5, 1.5), more=scaling("pd.kp", 0.5, 1.5))
     trot(env, 2)
     (actuator,) = env.scene["robot"].actuators
     kd = actuator.chains.parameter("controller.kd")
     assert kd.unique().numel() == 48
-    slopes = env.sim.data.ctrl[:, actuator.global_ctrl_ids][:, 12:]
-    assert torch.equal(slopes, -kd)
+    derivatives = env.sim.data.ctrl[:, actuator.global_ctrl_ids][:, 12:]
+    assert torch.equal(derivatives, -kd)
 
 
 def test_a_tendon():
@@ -224,7 +224,7 @@ DEFAULTS = """
 """
 
 
-def test_defaults_of_an_asset_do_not_reach_motors_and_slopes():
+def test_defaults_of_an_asset_do_not_reach_motors_and_derivatives():
     """Inertia and damping of its actuators are there once."""
     model = Run(lambda: mujoco.MjSpec.from_string(DEFAULTS), ours(PD, ("a",))).simulation.mj_model
     assert (model.actuator_gear == [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]).all()
@@ -252,7 +252,7 @@ def test_modes_that_cannot_be(cfg, error, match):
         entity(cfg)
 
 
-def test_an_integrator_without_slopes_is_refused():
+def test_an_integrator_without_derivatives_is_refused():
     with pytest.raises(actuon.StructureError, match="joint 'joint1': .* needs the integrator implicitfast, got euler"):
         arm("implicit", integrator="euler")
     moved(arm("explicit", integrator="euler"), 1)
@@ -262,7 +262,7 @@ ROBOTS = {
     "arm": (1000.0, 40.0, 3.0 * np.array([87.0] * 4 + [12.0] * 3), np.full(7, 30.0)),
     "quadruped": (60.0, 3.0, np.array([23.7, 23.7, 35.55] * 4), np.array([30.1, 30.1, 20.07] * 4)),
 }
-"""Gains, stall efforts and no-load speeds of the motors, as in ``test_tangent_accuracy.py``."""
+"""Gains, stall efforts and no-load speeds of the motors, as in ``test_implicit_accuracy.py``."""
 
 EXCESS = {
     ("arm", "limit"): 0.0,
@@ -300,9 +300,9 @@ def largest_excess(name, kind):
     start, excess = run.robot.data.joint_pos.clone(), []
     ids = torch.stack([actuator.global_ctrl_ids for actuator in run.robot.actuators], dim=1)
     for step in range(round(1.2 / DT)):
-        constant, slope = run.step(start + (0.5 if step * DT % 0.6 < 0.3 else -0.5))[0, ids].double().numpy()
+        constant, derivative = run.step(start + (0.5 if step * DT % 0.6 < 0.3 else -0.5))[0, ids].double().numpy()
         v = run.robot.data.joint_vel[0].double().numpy()
-        effort, slow = constant + slope * v, v / speed if kind == "envelope" else 0.0
+        effort, slow = constant + derivative * v, v / speed if kind == "envelope" else 0.0
         highest, lowest = np.minimum(stall * (1.0 - slow), stall), np.maximum(stall * (-1.0 - slow), -stall)
         excess.append(np.maximum(effort - highest, lowest - effort) / stall)
     return np.max(excess)

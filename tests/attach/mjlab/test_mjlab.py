@@ -182,7 +182,7 @@ def test_beside_mjlabs_own_on_one_robot():
 
 
 def test_actuators_in_the_order_of_joints():
-    """Which makes the entity add motors one by one, of both configs in turn."""
+    """The entity then adds motors one by one, of both configs in turn."""
     cfg = go1_cfg(of_ours(2))
     cfg.scene.entities["robot"].sort_actuators = True
     env = ManagerBasedRlEnv(cfg, device="cpu")
@@ -407,7 +407,7 @@ def test_parameters_are_randomised_per_environment():
 
 
 def test_motors_are_drawn_from_fitted_ones(tmp_path):
-    """What the model holds of them is written to it, for the environments that got motors."""
+    """Drawn values that the model holds are written to it, for the environments that got motors."""
     parameters = (
         FleetParameter("controller.kp", "N·m/rad", "log"),
         FleetParameter("transmission.reflected_inertia", "kg·m²", "log"),

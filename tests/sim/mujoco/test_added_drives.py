@@ -70,7 +70,7 @@ def test_a_drive_is_added_follows_like_the_engines_own_and_goes_at_close(arm, nu
         assert simulation.models[0].nu == nu
         assert simulation.models[0].actuator_gainprm[0, 0] == 1.0
         assert robots.get_dof_gains()[0].numpy()[0].tolist() == [0.0, 20.0, 0.0]
-        with pytest.raises(ValueError, match="nothing follows a target position of a"):
+        with pytest.raises(ValueError, match="no servo or actuator follows a target position of a"):
             robots.set_dof_position_targets(0.5, dof_indices=[0])
         simulation.step()
         simulation.reset()
@@ -235,11 +235,11 @@ def test_a_gripper_is_told_by_its_tendon_or_by_its_fingers(num_envs, tmp_path):
             (lambda: robots.set_tendon_targets(0.1, tendon_indices=[1]), "tendon_indices: got"),
             (
                 lambda: robots.set_dof_position_targets(0.1, dof_indices=[3]),
-                "nothing follows a target position of loose",
+                "no servo or actuator follows a target position of loose",
             ),
             (
                 lambda: robots.set_dof_velocity_targets(0.1, dof_indices=[1]),
-                "nothing follows a target velocity of left",
+                "no servo or actuator follows a target velocity of left",
             ),
         ):
             with pytest.raises(ValueError, match=match):
@@ -316,7 +316,7 @@ def test_a_file_that_has_changed_is_told(arm, before, now, what):
     path = arm(actuators='<motor joint="b"/>', keys="")
     with MujocoSimulation(path) as simulation:
         path.write_text(path.read_text().replace(before, now))
-        with pytest.raises(ValueError, match=rf"no drive .* has changed since \(.*{what}.*\); make"):
+        with pytest.raises(ValueError, match=rf"no drive .* its source has changed \(.*{what}.*\); make"):
             ActuatorGroups(Articulation("/r"), {"c": implicit("c")})
         simulation.step()
 

@@ -55,7 +55,7 @@ def shaken(simulation, rng):
 
 
 def check_states(simulation, plain):
-    """What actuators see, as the last step left it, and everything that the next one goes on from."""
+    """Check the state that actuators read after the last step, and all that the next step starts from."""
     shown = {"joint_q": "qpos", "joint_qd": "qvel", "joint_f": "qfrc_applied"}
     for kind, name in shown.items():
         rows = getattr(simulation.arrays, kind).numpy().reshape(len(plain), -1)
@@ -359,7 +359,7 @@ def test_memory_that_runs_out_later_does_as_in_mj_step(capfd):
 
 
 def test_callbacks_of_mujoco_may_raise_many_times():
-    """They leave no memory of the step taken, of environments with an ``MjData`` of their own or without."""
+    """Environments keep no memory of the step, with an own ``MjData`` or without."""
 
     def refuse(model, data, first, second):
         raise KeyError("mine")
@@ -472,7 +472,7 @@ def test_a_stop_on_one_side(rng):
 @pytest.mark.parametrize("num_envs", [1, MANY])
 @pytest.mark.filterwarnings("ignore:statistic attribute .* is deprecated:UserWarning")
 def test_statistics_stay_where_masses_change(num_envs, given, rng):
-    """They place the camera and scale what a viewer draws; MuJoCo's physics does not read them."""
+    """These fields place the camera and scale the viewer's drawing; MuJoCo's physics does not read them."""
     xml = f"""<mujoco><statistic {given}/><worldbody><body name="r"><joint armature=".1"/><geom size=".1"/></body>
     </worldbody></mujoco>"""
 

@@ -37,7 +37,7 @@ def read(actuators="", **where):
 
 
 def effort(model, *, control=(), q=0.0, qd=0.0):
-    """What the actuators give at the first joint, at a state."""
+    """Return the effort of the actuators at the first joint, at a state."""
     data = mujoco.MjData(model)
     data.ctrl[: len(control)] = control
     data.qpos[0], data.qvel[0] = q, qd
@@ -400,7 +400,7 @@ def test_joints_without_names_and_specs_that_changed():
     assert joint_name(more, 0) == joint_name(model, 0) == "joint0"
     spec.worldbody.add_body().add_joint(type=mujoco.mjtJoint.mjJNT_HINGE)
     spec.bodies[-1].add_geom(size=[0.1, 0, 0])
-    with pytest.raises(ValueError, match="changed since"):
+    with pytest.raises(ValueError, match="its source has changed"):
         with_actuators(spec, model, [new_drive(0)])
 
 

@@ -112,7 +112,7 @@ def test_an_effort_that_is_not_finite(config, own, steps):
 
 @pytest.mark.parametrize("steps", [6, LONG])
 def test_a_target_of_nan_shows_after_its_delay(steps):
-    """What went through the motors until then counts."""
+    """Commands up to then count."""
     failed, sound = Robots(), Robots()
     failed.command_nan(8, 11)
     with pytest.raises(SimulationError, match=r"t = 0.036 s: the effort of joint 'RR_calf_joint' of .*env_8/base'"):
@@ -297,7 +297,7 @@ def test_an_error_of_mujoco(own, differ, threads, monkeypatch):
 
 
 def test_an_interrupt_ends_a_run_between_two_calls_of_compiled_code():
-    """What was done until then stays, and counts."""
+    """Steps up to then are kept and counted."""
     robots, others = Robots(), Robots()
     begin, steps = robots.simulation.time, 100_000
     positions = robots.simulation.arrays.joint_q.numpy()

@@ -52,7 +52,7 @@ SUPPLY = [BatteryClampingConfig(24.0), VoltageClampingConfig(0.1, 1.2)]
 
 
 def motors(config=LATE, joints=slice(None), paths=".*"):
-    """What attaches actuators to some joints: the same to all, or several in turn."""
+    """Function that puts actuators on some joints: one kind for all, or several in turn."""
     configs = config if isinstance(config, list) else [config]
 
     def attach(simulation, wrap):
@@ -67,7 +67,7 @@ EVERYWHERE = motors()
 
 
 class Pair:
-    """The same robots twice: motors in the compiled loop, and those with a stage that only Python can step.
+    """Two equal simulations: motors in the compiled loop, and motors with a stage that only Python can step.
 
     Args:
         envs: Number of environments.
@@ -140,7 +140,7 @@ class Pair:
 
 
 def check_same_memory(mine, its):
-    """What both remember, but for the stage that only the second has."""
+    """Check that both have equal memory, except the stage that only the second one has."""
     ours, theirs = remembered(mine), remembered(its)
     assert ours.keys() <= theirs.keys()
     for name in (name for name in ours if not name.endswith("__structure__")):
@@ -206,7 +206,7 @@ def test_stages(names, rng):
 @pytest.mark.parametrize("kind", ["mlp", "lstm"])
 @pytest.mark.parametrize("control_every", [1, 3])
 def test_networks(kind, control_every, rng, tmp_path):
-    """They round differently where they are a kernel of their own."""
+    """Stages round differently if they are compiled as separate kernels."""
     pytest.importorskip("torch")
     from tests.support.torch_networks import LSTM, mlp
 
@@ -289,7 +289,7 @@ def with_limits(low, high):
 
 
 def test_bounds_of_joints_are_kept_to(rng):
-    """What the engine does not clip of efforts from outside."""
+    """The engine does not clip external efforts by itself."""
     pair = Pair(FEW, path=with_limits(-2.0, 1.5))
     pair.move(rng)
     efforts = pair.actuators[0].telemetry().applied_effort
@@ -320,7 +320,7 @@ def test_bounds_that_gravity_compensation_changes_at_each_step(rng):
 
 
 def test_joints_that_the_engine_drives(rng):
-    """They keep their servos."""
+    """The other joints keep their servos."""
     pair = Pair(FEW, motors(joints=slice(2, 9, 3)))
     pair.move(rng)
 
@@ -569,7 +569,7 @@ def test_what_is_heard_at_each_step(rng):
 
 
 def test_another_thread_steps_the_same_actuator_on_arrays_of_its_own(rng):
-    """Which the loop is not touched by."""
+    """The loop does not change it."""
     pair = Pair(SOME, motors(ActuatorConfig(PD)))
     pair.command(rng)
     pair.step(2)

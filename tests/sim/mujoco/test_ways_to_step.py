@@ -120,7 +120,7 @@ ARMATURES = np.linspace(0.01, 0.03, MANY)[:, None]
 
 
 def robot(integrator, file="quadruped.xml"):
-    """A model whose integrator takes slopes: to choose another takes seconds."""
+    """A model whose integrator takes derivatives: to choose another takes seconds."""
     spec = mujoco.MjSpec.from_file(str(ASSETS / file))
     spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator.upper()}")
     return spec
@@ -196,7 +196,7 @@ def moved(attach, files, step=at_once, envs=range(MANY), own=(), differ=False, h
 
 
 def check_same(ours, theirs, rows=slice(None)):
-    """What moved is the same as these of the other's environments."""
+    """Check that the motion equals that of the other's environments."""
     for mine, its in zip(ours[0], theirs[0], strict=True):
         assert mine.keys() == its.keys()
         for name, values in mine.items():
@@ -266,7 +266,7 @@ def test_robots_that_differ(name, files, monkeypatch):
 
 @pytest.mark.parametrize("integrator", ["implicit", "discrete"])
 def test_other_integrators(integrator, files):
-    """One has slopes of Coriolis forces, the other slopes by position."""
+    """One has derivatives of Coriolis forces, the other derivatives by position."""
     options = {"attach": ATTACH["implicit beside explicit"], "files": files, "integrator": integrator}
     expected = moved(step=one_by_one, **options)
     check_same(moved(**options, own=[3]), expected)

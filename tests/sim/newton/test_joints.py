@@ -127,7 +127,7 @@ def test_all_axes_by_one_entry():
 
 
 def test_a_first_file_for_a_robot_with_several_axes(tmp_path):
-    """What init writes drives it, and can be written into the stage."""
+    """The file that init writes drives the robot, and can be written into the stage."""
     stage = two_axes()
     drive = UsdPhysics.DriveAPI.Apply(stage.GetPrimAtPath("/Robot/joints/neck"), "rotY")
     drive.CreateStiffnessAttr(2.0)

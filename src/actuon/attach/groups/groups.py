@@ -21,9 +21,17 @@ from ...errors import ParameterError, SimulationError, StructureError, listed, l
 from ...sim import Articulation
 from ...sim.engine import PROPERTIES
 from ..attachment import Attachment, Parts, chains_on, places_of, robot_numbers
-from ..chain_set import COMPUTED, PARAMETERS, TANGENT_ATTRS, ChainSet, build_actuator, signal_attr
+from ..chain_set import COMPUTED, IMPLICIT_ATTRS, PARAMETERS, ChainSet, build_actuator, signal_attr
 from ..effort_limits import Settler, drive_shower
-from ..hand_overs import EffortLimits, Efforts, HandOver, LimitedEfforts, SilencedDrives, check_slopes, joint_ranges
+from ..hand_overs import (
+    EffortLimits,
+    Efforts,
+    HandOver,
+    LimitedEfforts,
+    SilencedDrives,
+    check_derivatives,
+    joint_ranges,
+)
 from .cfg import ActuatorBaseCfg
 from .group_model import ActuatorBase
 from .models import ImplicitActuator
@@ -157,7 +165,7 @@ def _mode_of(name: str, model: ActuatorBase, given: str | None) -> str:
     if not model.is_implicit_model:
         mode = own if given is None else checked_effort_mode(given)
         if mode == IMPLICIT:
-            check_slopes(f"group '{name}'", model.stages)
+            check_derivatives(f"group '{name}'", model.stages)
         return mode
     if own != EXPLICIT:
         raise ParameterError(
@@ -212,7 +220,7 @@ def _actuator_of(
             control_output_attr=_LIMITED,
             control_computed_output_attr=COMPUTED,
             control_signal_attrs=signal_attr,
-            control_tangent_attrs=TANGENT_ATTRS if mode == IMPLICIT else None,
+            control_derivative_attrs=IMPLICIT_ATTRS if mode == IMPLICIT else None,
             accumulate=False,
             robot_dofs=len(columns) if simulation.engine.steps_single_robots else None,
             in_engine=simulation.solves_friction(articulation.at.of_dofs(columns)),

@@ -22,10 +22,10 @@ from ...motors.catalogue import motor_of
 from ...robot_files.formats import YAML_FORMATS
 from ...robot_files.yaml import ActuatorEntry, load_actuators, match_actuators
 from ..batteries import BatteryPool
-from ..engine_side import EngineSide, engine_side
 from ..groups.tensors import warp_device
-from ..hand_overs import check_slopes
-from .chains import HELD_FIELDS, INPUTS, SLOPE, EnvironmentChains
+from ..hand_overs import check_derivatives
+from ..solved_by_engine import SolvedByEngine, solved_by_engine
+from .chains import DERIVATIVE, HELD_FIELDS, INPUTS, EnvironmentChains
 from .friction import FrictionHandOver, sharpen
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class ActuonActuatorCfg(ActuatorCfg):
                     f"'{EXPLICIT}' or '{IMPLICIT}'"
                 )
             if config.effort_mode == IMPLICIT:
-                check_slopes(f"joint '{name}'", config.stages)
+                check_derivatives(f"joint '{name}'", config.stages)
         return found
 
     def _refuse_gains(self, what: str) -> None:
@@ -146,15 +146,15 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         self._sides = {name: _side(name, config, is_joint) for name, config in self.configs.items()}
         self._implicit = [i for i, name in enumerate(target_names) if self.configs[name].effort_mode == IMPLICIT]
         """Targets whose efforts are implicit."""
-        self._mjs_slopes: list[mujoco.MjsActuator] = []
+        self._mjs_derivatives: list[mujoco.MjsActuator] = []
         self._chains: EnvironmentChains | None = None
         self._friction: FrictionHandOver | None = None
 
     def edit_spec(self, spec: mujoco.MjSpec, target_names: list[str]) -> None:
         """Add an actuator without limits for each target, and write armature and friction of the motor to the model.
 
-        A target with implicit efforts gets a second actuator, ``<target>_slope_qd``, with the effort ``ctrl`` times
-        velocity.
+        A target with implicit efforts gets a second actuator, ``<target>_derivative_qd``, with the effort ``ctrl``
+        times velocity.
         """
         cfg = self.cfg
         motors = []
@@ -174,11 +174,13 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         self._mjs_actuators += motors
         for target_name, motor in zip(target_names, motors, strict=True):
             if self.configs[target_name.split("/")[-1]].effort_mode == IMPLICIT:
-                slope = spec.add_actuator(name=f"{target_name}_slope_qd", target=target_name, trntype=motor.trntype)
-                slope.gaintype, slope.biastype = mujoco.mjtGain.mjGAIN_AFFINE, mujoco.mjtBias.mjBIAS_NONE
-                slope.dyntype, slope.armature, slope.damping[:] = mujoco.mjtDyn.mjDYN_NONE, 0.0, 0.0
-                _let_push(slope, (0.0, 0.0, 1.0))
-                self._mjs_slopes.append(slope)
+                derivative = spec.add_actuator(
+                    name=f"{target_name}_derivative_qd", target=target_name, trntype=motor.trntype
+                )
+                derivative.gaintype, derivative.biastype = mujoco.mjtGain.mjGAIN_AFFINE, mujoco.mjtBias.mjBIAS_NONE
+                derivative.dyntype, derivative.armature, derivative.damping[:] = mujoco.mjtDyn.mjDYN_NONE, 0.0, 0.0
+                _let_push(derivative, (0.0, 0.0, 1.0))
+                self._mjs_derivatives.append(derivative)
 
     def initialize(self, mj_model: mujoco.MjModel, model: mjwarp.Model, data: mjwarp.Data, device: str) -> None:
         """Build the chains. Called by the entity, after the model was compiled."""
@@ -189,7 +191,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
                 f"implicitfast, got {kinds(mj_model.opt.integrator).name.removeprefix('mjINT_').lower()}; set "
                 "cfg.sim.mujoco.integrator"
             )
-        self._mjs_actuators += self._mjs_slopes
+        self._mjs_actuators += self._mjs_derivatives
         super().initialize(mj_model, model, data, device)
         in_engine = [side.solves_friction for side in self._sides.values()]
         where = wp.get_device(warp_device(device))
@@ -267,9 +269,9 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         if not self._implicit:
             return effort
         own = slice(None) if len(self._implicit) == len(self.target_names) else self._implicit
-        slope = self.chains.signals[SLOPE][:, own].clamp(_STEEPEST, 0.0)
-        effort[:, own] -= slope * cmd.vel[:, own]
-        return torch.cat([effort, slope], dim=1)
+        derivative = self.chains.signals[DERIVATIVE][:, own].clamp(_STEEPEST, 0.0)
+        effort[:, own] -= derivative * cmd.vel[:, own]
+        return torch.cat([effort, derivative], dim=1)
 
     @functools.cached_property
     def _varying(self) -> list[int]:
@@ -302,9 +304,9 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         super().reset(env_ids)
 
 
-def _side(name: str, config: ActuatorConfig, is_joint: bool) -> EngineSide:
+def _side(name: str, config: ActuatorConfig, is_joint: bool) -> SolvedByEngine:
     with located(f"joint '{name}'"):
-        return engine_side(config, takes_varying=is_joint)
+        return solved_by_engine(config, takes_varying=is_joint)
 
 
 def _let_push(actuator: mujoco.MjsActuator, gains: tuple[float, float, float]) -> None:

@@ -21,7 +21,7 @@ from ...components.component import Component
 from ...components.effects.friction import EffectFriction
 from ...components.kinds import Transmission
 from ...errors import ArrayError, ParameterError, StructureError, listed, located
-from ...kernel.chain import LIMITED_BY, SLOPES
+from ...kernel.chain import DERIVATIVES, LIMITED_BY
 from ...robot_files.paths import parameter_places
 from ...sim.ids import ids_to_reset, ids_to_write
 from ...sim.mujoco.rows import PROPERTIES
@@ -29,10 +29,10 @@ from ...torch import check_tensor
 from ...typing import IdsLike, PathLike
 from ..batteries import BatteryPool
 from ..chain_set import ChainSet, check_changed, signal_attr
-from ..engine_side import at_joints
 from ..fitted_motors import DrawnMotors
 from ..groups.randomisation import Distribution
 from ..random_motors import randomize, randomize_parameters
+from ..solved_by_engine import at_joints
 
 _FRICTION = (
     "friction",
@@ -55,7 +55,7 @@ INPUTS = {
 }
 """Array of an actuator, by tensor of mjlab's commands."""
 
-SLOPE = SLOPES[1]
+DERIVATIVE = DERIVATIVES[1]
 """Signal of implicit efforts: their derivative by velocity [N·m·s/rad or N·s/m]."""
 
 
@@ -159,7 +159,7 @@ class EnvironmentChains:
                 self.device,
                 accumulate=False,
                 control_signal_attrs=signal_attr,
-                control_tangent_attrs={SLOPE: signal_attr(SLOPE)} if is_implicit else None,
+                control_derivative_attrs={DERIVATIVE: signal_attr(DERIVATIVE)} if is_implicit else None,
                 in_engine=solved,
             )
             built += own
@@ -187,7 +187,7 @@ class EnvironmentChains:
         """Signals of stages, such as a motor's temperature, each of shape (environments, joints).
 
         They share memory with the kernel. Joints without a signal have NaN. Implicit efforts have the signal
-        ``effort_slope_qd``, their derivative by velocity [N·m·s/rad or N·s/m].
+        ``effort_derivative_qd``, their derivative by velocity [N·m·s/rad or N·s/m].
         """
         return dict(self._signals)
 

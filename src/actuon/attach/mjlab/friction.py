@@ -13,7 +13,7 @@ import warp as wp
 from ...components.effects.friction import JOINT_LOAD
 from ...sim.mujoco.friction import SOFTNESS, warp_load_reader
 from ...sim.mujoco.rows import PROPERTIES
-from ..engine_side import FRICTION
+from ..solved_by_engine import FRICTION
 from .chains import EnvironmentChains
 
 if TYPE_CHECKING:

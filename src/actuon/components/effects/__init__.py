@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses and lags between motor and joint."""
+"""Effects between motor and joint: friction, current loop, ripple, noise."""

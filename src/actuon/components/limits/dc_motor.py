@@ -38,7 +38,7 @@ class DCMotor(Parameters):
     )
     max_motor_effort: Number = param(
         "N·m",
-        "Peak effort: the largest that drive and windings allow, for a short time.",
+        "Peak effort: the largest that motor controller and windings allow, for a short time.",
         minimum=0.0,
         finite=False,
         fallback=math.inf,

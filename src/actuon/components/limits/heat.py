@@ -11,7 +11,7 @@ For a loss that is constant over a step, the law is the exact solution: :math:`\
 1)\,g` with the rates of change :math:`g` at its start, from the two eigenvalues of :math:`A`, which are real and
 negative.
 
-The loss is that of an electrical limit in the chain; without one, :math:`(\tau/k_m)^2\,(1 + \alpha\,(T_w - 25\,°C))`
+The loss is that of an electrical limit of the motor; without one, :math:`(\tau/k_m)^2\,(1 + \alpha\,(T_w - 25\,°C))`
 with the motor constant :math:`k_m = k_t/\sqrt{R}`. Source: thermal model of maxon's catalogue ("Key information",
 2024).
 """

@@ -13,7 +13,7 @@ import warp as wp
 
 from ...actuator.config import EXPLICIT, ActuatorConfig, part_kind
 from ...attach.articulation_actuators import ArticulationActuators
-from ...attach.engine_side import at_joints
+from ...attach.solved_by_engine import at_joints
 from ...components.delay_time import InterpolatedDelayConfig
 from ...declare.registry import ComponentKind
 from ...sim import Articulation

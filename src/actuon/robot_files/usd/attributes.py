@@ -19,7 +19,7 @@ ACTUATOR = "NewtonActuator"
 TARGETS = "newton:targets"
 RELATIONSHIP = ("rel",)
 IN_ORDER = "ActuonInOrderAPI"
-"""Schema without attributes: the order of the applied schemas is that of the chain, instead of the usual one."""
+"""Schema without attributes: the stages act in the order of the applied schemas, instead of the usual order."""
 CONTROL_EVERY = "actuon:controlEvery"
 """Attribute for ``control_every``. Default: 1."""
 EFFORT_MODE_ATTRIBUTE = "actuon:effortMode"
@@ -29,7 +29,7 @@ SCHEMA_DEFAULT = "schema default"
 
 
 def attribute_names(schema: Registered) -> dict[str, str]:
-    """Return the attribute of each parameter. A schema that USD knows may have a namespace of its own."""
+    """Return the attribute of each parameter. A schema that USD knows may have another namespace."""
     definition = Usd.SchemaRegistry().FindAppliedAPIPrimDefinition(schema.schema_name)
     known = {}
     for name in definition.GetPropertyNames() if definition is not None else ():
@@ -72,7 +72,7 @@ def _readable_types(declared: Field[object]) -> tuple[str, ...]:
 
 
 def check_kind(prim: Usd.Prim, name: str, allowed: Sequence[str]) -> None:
-    """Refuse a property that is authored as something else: USD would then give its default, or fail.
+    """Raise an error if a property is authored with another type: USD would return its default, or fail.
 
     Args:
         prim: The prim.

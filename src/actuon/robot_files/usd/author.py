@@ -76,22 +76,31 @@ def add_actuator(
         controller: E.g. ``PDControlConfig(kp=40.0, kd=1.0)``.
         clamping: Clamps, each class at most once. So are effects and sensors.
         delay: E.g. ``DelayConfig(delay_steps=2)``.
-        transmission: What stands between motor and joint.
-        effects: Losses and lags between motor and joint.
-        sensors: What the controller sees of the joint.
+        transmission: Gear, linkage or spring between motor and joint.
+        effects: Friction, current loop and other effects between motor and joint.
+        sensors: Sensors between joint and controller, in order.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_every: The controller runs at every k-th step. Other readers of the schema run it at each.
         effort_mode: How the effort reaches an engine: ``"explicit"``, ``"implicit"`` or ``"auto"``. For other readers
             of the schema it is explicit.
-        overwrite_existing: Replace a prim that is there already. Nothing of it stays.
+        overwrite_existing: Replace an existing prim completely.
         stage: A ``Usd.Stage``. Default: the current one, see `use_stage`. Its edit target is written to.
 
     Returns:
         The prim.
 
     Raises:
-        RobotFileError: The root, a joint or the name cannot be used, or a prim is there already.
-        StructureError: A part is of the wrong kind, or is there twice.
+        RobotFileError: The root, a joint or the name cannot be used, or the prim exists.
+        StructureError: A part is of the wrong kind, or occurs twice.
+
+    Examples:
+        >>> robot = actuon.usd.open_stage(actuon.assets.arm_usd)
+        >>> pd = actuon.PDControlConfig(kp=40.0, kd=1.0)
+        >>> prim = actuon.add_actuator(
+        ...     "/Arm", "joint1", "joint1", pd, overwrite_existing=True, stage=robot
+        ... )
+        >>> str(prim.GetPath())
+        '/Arm/Actuators/joint1'
     """
     stage = stage_or_current(stage, articulation_root)
     root = find_prim(stage, articulation_root)
@@ -192,7 +201,7 @@ def _write(
         if not scope or not scope.IsDefined():
             parent.specifier, parent.typeName = Sdf.SpecifierDef, "Scope"
         if not _replace(layer, at, scratch, spec.path):
-            raise RobotFileError(f"the layer '{layer.GetDisplayName()}' refuses the prim")
+            raise RobotFileError(f"USD cannot write the prim to the layer '{layer.GetDisplayName()}'")
         _check_written(stage.GetPrimAtPath(path), spec, schemas, joints)
 
 
@@ -269,7 +278,7 @@ def _undone_on_failure(layer: Sdf.Layer, at: Sdf.Path) -> Iterator[None]:
             del (made.nameParent or layer.pseudoRoot).nameChildren[made.name]
         if isinstance(error, Tf.ErrorException):
             raise RobotFileError(
-                f"the layer '{layer.GetDisplayName()}' refuses the prim: {what_usd_says(error)}"
+                f"USD cannot write the prim to the layer '{layer.GetDisplayName()}': {what_usd_says(error)}"
             ) from error
         raise
 
@@ -296,17 +305,24 @@ def author_actuators(
 ) -> list[Usd.Prim]:
     """Write the entries of an ``actuon.yaml`` onto a robot: all of them, or nothing.
 
-    A joint's prim is named after the entry where that has one joint, and after the joint where it has several:
-    ``knee``, or ``left_knee`` where only ``left/knee`` tells it from another, with a number behind it if that is taken.
+    A joint's prim is named after the entry if that has one joint, otherwise after the joint: ``knee``, or ``left_knee``
+    if only the path ``left/knee`` is unique. A number is appended if the name is taken.
 
     Args:
         articulation_root: Path of the robot's root prim.
         entries: As `load_actuators` returns them.
-        overwrite_existing: Replace prims that are there already.
+        overwrite_existing: Replace existing prims.
         stage: As for `add_actuator`.
 
     Returns:
         The prims.
+
+    Examples:
+        >>> robot = actuon.usd.open_stage(actuon.assets.arm_usd)
+        >>> entries = actuon.load_actuators(actuon.assets.arm_yaml)
+        >>> prims = actuon.author_actuators("/Arm", entries, overwrite_existing=True, stage=robot)
+        >>> len(prims)
+        7
     """
     stage = stage_or_current(stage, articulation_root)
     root = find_prim(stage, articulation_root)
@@ -375,15 +391,15 @@ def author_file(
 ) -> list[str]:
     """Write a copy of a robot's file with the actuators of an ``actuon.yaml``.
 
-    In the robot's own folder the output is a copy of its file. In another one it is a layer over it, so that nothing of
-    the robot has to be rewritten: the robot's file must stay where it is.
+    In the robot's folder, the output is a copy of its file. In another one, it is a layer that references the robot's
+    file, which must not be moved.
 
     Args:
-        robot: A USD file. It is not changed, unless it is ``output`` too.
-        actuators: An ``actuon.yaml``, or what `load_actuators` reads from one.
+        robot: A USD file. It is unchanged unless it is also ``output``.
+        actuators: An ``actuon.yaml``, or the entries from `load_actuators`.
         output: The file to write. It is written whole, or not at all.
         root: Path of the robot's root prim. Default: the file's default prim.
-        overwrite_existing: Replace actuators that the robot has already.
+        overwrite_existing: Replace existing actuators of the robot.
         allow_unsafe_torch_checkpoints: As for `parse_actuator_prim`.
 
     Returns:

@@ -25,7 +25,7 @@ FROM_NETWORK = "network file"
 """Source of a value that is read from a network file."""
 
 ACCELERATION_DRIVE = "acceleration drive"
-"""Name of an engine's drive whose gains are per inertia of what it moves."""
+"""Name of an engine drive with gains per moved inertia."""
 _DRIVE = {
     "stiffness": ("N·m/rad", "1/s²", 0.0),
     "damping": ("N·m·s/rad", "1/s", 0.0),
@@ -84,6 +84,11 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
     Args:
         stage_or_root: A ``Usd.Stage``, a prim, or the path of a USD file.
         allow_unsafe_torch_checkpoints: As for `parse_actuator_prim`. Otherwise a PyTorch file is a problem.
+
+    Examples:
+        >>> report = actuon.inspect_actuators(actuon.assets.arm_usd)
+        >>> report.problems, report.joints[0].name, report.joints[0].actuators
+        ([], 'joint1', ['/Arm/Actuators/joint1'])
     """
     stage, root = stage_and_root(stage_or_root)
     joints: dict[str, JointReport] = {}
@@ -118,7 +123,7 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
 
 
 def is_linear(joint: JointReport) -> bool:
-    """Return True if a joint slides, so that its units are N and m."""
+    """Return True if a joint slides; its units are then N and m."""
     return joint.type == "PhysicsPrismaticJoint" or ".drive:trans" in joint.path
 
 
@@ -129,7 +134,7 @@ def _chain(actuator: ActuatorParsed, linear: bool) -> tuple[Part, ...]:
 
 
 def with_settings(parts: Iterable[Part], actuator: ActuatorConfig) -> tuple[Part, ...]:
-    """Return the chain, with ``control_every`` and ``effort_mode`` among the controller's values if they are not the
+    """Return the stages, with ``control_every`` and ``effort_mode`` among the controller's values if they are not the
     default."""
     values = []
     if actuator.control_every != 1:

@@ -233,7 +233,7 @@ def _wraps(model: Any, tendon: int) -> range:
     return range(first, first + int(model.tendon_num[tendon]))
 
 
-class Slope(enum.Enum):
+class Derivative(enum.Enum):
     """Variable by which an effort is differentiated."""
 
     BY_POSITION = "q"
@@ -251,7 +251,7 @@ class Actuators:
     derivatives of efforts are not drives.
     """
 
-    def __init__(self, model: Any, added: Sequence[int] = (), slopes: Mapping[int, Slope] | None = None):
+    def __init__(self, model: Any, added: Sequence[int] = (), derivatives: Mapping[int, Derivative] | None = None):
         self.added = frozenset(added)
         """Actuators that were added to the model. They are the only servos of their joints."""
         self.on: dict[int, list[int]] = {}
@@ -262,15 +262,15 @@ class Actuators:
         """DOFs with ambiguous servos."""
         self.motor_gain: dict[int, float] = {}
         """Effort of a motor before its gear, per unit of ``ctrl``, by actuator."""
-        self.slopes = {slope: np.full(model.nv, -1) for slope in Slope}
+        self.derivatives = {derivative: np.full(model.nv, -1) for derivative in Derivative}
         """Indices in ``ctrl`` of the derivatives of each DOF's effort, or -1, by variable."""
         self.moves = np.zeros((model.nactuator, model.nv), dtype=bool)
         """Whether an actuator drives a DOF, on its joint or through a tendon, shape (actuators, DOFs)."""
         found: dict[int, list[Servo]] = {}
         for i in range(model.nactuator):
             dof = self._joint_dof(model, i)
-            if slopes is not None and i in slopes:
-                self.slopes[slopes[i]][dof] = int(model.actuator_ctrladr[i])
+            if derivatives is not None and i in derivatives:
+                self.derivatives[derivatives[i]][dof] = int(model.actuator_ctrladr[i])
                 continue
             if dof is None:
                 self.moves[i] = self._dofs_by_transmission(model, i)
@@ -358,7 +358,7 @@ class Actuators:
     def gain_error(self, dof: int, stiffness: float) -> str | None:
         """Return why gains of a DOF cannot be set, or None if they can."""
         if dof in self.several:
-            return "has several servos in the model, which cannot be told apart"
+            return "has several servos of one kind in the model"
         if dof not in self.servos:
             return "has no servo in the model"
         if self.position[dof] < 0 and stiffness != 0.0:

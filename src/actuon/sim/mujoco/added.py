@@ -18,7 +18,7 @@ import mujoco
 import numpy as np
 
 from ...errors import SimulationError
-from .actuators import Actuators, Slope
+from .actuators import Actuators, Derivative
 from .limits import Limits
 from .model import ModelFields, joint_name
 
@@ -53,7 +53,7 @@ class NewActuator:
     """Suffix of its name, after that of the joint."""
     fields: Mapping[str, Any]
     """Attributes of an ``MjsActuator``, such as ``gaintype`` and ``gainprm``."""
-    holds: Slope | None = None
+    holds: Derivative | None = None
     """Derivative of an effort that it holds. None: it is a drive."""
     inputs: Sequence[tuple[float, float]] = ()
     """Lowest and highest value of each of its inputs. Default: infinite."""
@@ -91,16 +91,16 @@ def new_drive(
     return NewActuator(dof, "_drive", fields, inputs=targets)
 
 
-def new_slope(dof: int, slope: Slope, group: int) -> NewActuator:
+def new_derivative(dof: int, derivative: Derivative, group: int) -> NewActuator:
     """Return an actuator whose ``ctrl`` is a derivative of an effort. Its effort is ctrl·q or ctrl·q̇.
 
     Args:
         dof: The DOF.
-        slope: The variable of the derivative.
+        derivative: The variable of the derivative.
         group: A group of actuators that is enabled.
     """
     gains = np.zeros(mujoco.mjNGAIN)
-    gains[1 if slope is Slope.BY_POSITION else 2] = 1.0
+    gains[1 if derivative is Derivative.BY_POSITION else 2] = 1.0
     fields = {
         "gaintype": mujoco.mjtGain.mjGAIN_AFFINE,
         "biastype": mujoco.mjtBias.mjBIAS_NONE,
@@ -109,7 +109,7 @@ def new_slope(dof: int, slope: Slope, group: int) -> NewActuator:
         "biasprm": np.zeros(mujoco.mjNBIAS),
         "group": group,
     }
-    return NewActuator(dof, f"_slope_{slope.value}", fields, slope)
+    return NewActuator(dof, f"_derivative_{derivative.value}", fields, derivative)
 
 
 def limited_range(lower: float, upper: float) -> tuple[bool, np.ndarray]:
@@ -148,8 +148,8 @@ def with_actuators(spec: Any, model: Any, actuators: Sequence[NewActuator]) -> t
     if changed:
         raise _has_changed(", ".join(changed))
     added = list(enumerate(actuators, start=model.nactuator))
-    slopes = {i: new.holds for i, new in added if new.holds is not None}
-    structure = Actuators(grown, [i for i, new in added if new.holds is None], slopes)
+    derivatives = {i: new.holds for i, new in added if new.holds is not None}
+    structure = Actuators(grown, [i for i, new in added if new.holds is None], derivatives)
     copy_values(model, grown)
     for i, new in added:
         for place, bounds in enumerate(new.inputs, start=int(grown.actuator_ctrladr[i])):
@@ -159,7 +159,7 @@ def with_actuators(spec: Any, model: Any, actuators: Sequence[NewActuator]) -> t
 
 def _has_changed(what: str) -> SimulationError:
     return SimulationError(
-        f"no drive can be added to the model: what it was made from has changed since ({what}); make a new simulation"
+        f"no drive can be added to the model: its source has changed ({what}); make a new simulation"
     )
 
 

@@ -75,7 +75,7 @@ Robot = _structs.add(
     joints="const Joint*",
     draws="const Draw*",
     **many("float*", "q qd target target_qd feedforward"),
-    **many("const float*", "effort slope_q slope_qd dry viscous"),
+    **many("const float*", "effort derivative_q derivative_qd dry viscous"),
     **many("const wp::int32*", "word_at column_of"),
     initial="const double*",
     **many("long long", "bad_joint wrong_size wrong_dt"),
@@ -113,7 +113,9 @@ struct Door {
         const double value = ctrl[c.place];
         return (float)(((value < c.low ? c.low : (value > c.high ? c.high : value)) - c.offset) / c.scale);
     }
-    static double braking(float slope) { return slope < 0.0f ? (slope > -1e9f ? (double)slope : -1e9) : 0.0; }
+    static double braking(float derivative) {
+        return derivative < 0.0f ? (derivative > -1e9f ? (double)derivative : -1e9) : 0.0;
+    }
 
     static long long claim(Robot& r) {
         for (;;) {
@@ -227,12 +229,12 @@ struct Door {
             const Joint& j = r.joints[i];
             double force = (double)r.effort[first + i];
             if (j.by_velocity >= 0) {
-                const double slope = act[j.by_velocity] = braking(r.slope_qd[first + i]);
-                force -= slope * v[j.velocity];
+                const double derivative = act[j.by_velocity] = braking(r.derivative_qd[first + i]);
+                force -= derivative * v[j.velocity];
             }
             if (j.by_position >= 0) {
-                const double slope = act[j.by_position] = braking(r.slope_q[first + i]);
-                force -= slope * q[j.position];
+                const double derivative = act[j.by_position] = braking(r.derivative_q[first + i]);
+                force -= derivative * q[j.position];
             }
             act[j.force] = force;
         }

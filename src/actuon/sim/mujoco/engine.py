@@ -17,13 +17,13 @@ from ..robots import Robot
 from .added import MujocoModel
 from .bodies import MujocoBodies
 from .drives import MujocoDrives
+from .implicit_efforts import MujocoImplicitEfforts
 from .loop import NOT_FINITE
 from .model import ModelFields, find_kinds, place_robots, why_no_robot
 from .motor_table import MotorTable
 from .properties import MujocoProperties
 from .state import MujocoState
 from .step_map import MujocoStepMaps
-from .tangents import MujocoTangents
 
 
 class MujocoEngine:
@@ -51,7 +51,7 @@ class MujocoEngine:
         self.properties = MujocoProperties(self.model)
         self.drives = MujocoDrives(self.model, self._batch)
         self.bodies = MujocoBodies(self.model, self.state)
-        self.tangents = MujocoTangents(self.model, self.state, self.drives)
+        self.implicit_efforts = MujocoImplicitEfforts(self.model, self.state, self.drives)
         self.state.place(kinds)
         self.watch = StateWatch(self.robots, self.num_envs, self.state.arrays)
 
@@ -110,7 +110,7 @@ class MujocoEngine:
 
     def _bind(self, compiled: Sequence[tuple[Motor, MotorProgram]]) -> MotorTable:
         programs = [program for _, program in compiled]
-        return self._batch.bind(programs, self.robots, lambda: len(self.tangents.slopes) > 1)
+        return self._batch.bind(programs, self.robots, lambda: len(self.implicit_efforts.derivatives) > 1)
 
     def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> bool:
         """Step one of the motors. Returns False if Python must step it."""
@@ -146,7 +146,7 @@ class MujocoEngine:
         """Return linear maps of steps of ``dt`` [s] for small motions of a robot."""
         self.state.refresh()
         qpos, ctrl = (self._batch.block(name)[robot.env].copy() for name in ("qpos", "ctrl"))
-        for places in self.model.actuators.slopes.values():
+        for places in self.model.actuators.derivatives.values():
             ctrl[places[places >= 0]] = 0.0
         model, dofs = self.fields.model_of(robot.env), robot.kind.columns["joint_qd"]
         return MujocoStepMaps(model, (qpos, ctrl), dofs, robot.is_fixed_base, dt, viscous)

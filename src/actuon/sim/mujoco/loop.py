@@ -70,7 +70,7 @@ Points = _struct(
 )
 """End of a step with a corrected effort, and the last one on the other side of the chain's effort."""
 
-Tangent = _struct("Tangent", **many("const float*", "effort slope_q slope_qd lower upper"))
+ImplicitEffort = _struct("ImplicitEffort", **many("const float*", "effort derivative_q derivative_qd lower upper"))
 """Efforts of robots with their derivatives and bounds, each of shape (n, D)."""
 
 Motor = _struct(
@@ -85,7 +85,7 @@ Motor = _struct(
     **many("const float*", "checked tripped temperature"),
     **many("float*", "seen load tripped_temperature"),
     **many("long long*", "said tripped_at"),
-    **many("Tangent", "now at_end"),
+    **many("ImplicitEffort", "now at_end"),
     points="Points*",
 )
 """Actuators on robots: those of environment e are ``robots[starts[e]:starts[e + 1]]``."""
@@ -144,8 +144,8 @@ struct Own {
             effort += row[p.at_control + line.by_position] * row[p.at_position + line.coordinate];
         return effort;
     }
-    static double braking(const Plan& p, float slope) {
-        return slope < 0.0f ? (slope > p.steepest ? (double)slope : p.steepest) : 0.0;
+    static double braking(const Plan& p, float derivative) {
+        return derivative < 0.0f ? (derivative > p.steepest ? (double)derivative : p.steepest) : 0.0;
     }
     static double most_of(double lowest, double highest) {
         const double low = __builtin_fabs(lowest), high = __builtin_fabs(highest);
@@ -214,13 +214,13 @@ struct Own {
         for (long long k = 0; k < m.num_lines; ++k) {
             const long long from = first + m.lines[k].column, to = m.lines[k].to;
             const Line& line = p.lines[to];
-            double slope = braking(p, m.now.slope_qd[from]);
-            double constant = m.now.effort[from] - slope * row[p.at_velocity + line.dof];
-            row[p.at_control + line.by_velocity] = slope;
+            double derivative = braking(p, m.now.derivative_qd[from]);
+            double constant = m.now.effort[from] - derivative * row[p.at_velocity + line.dof];
+            row[p.at_control + line.by_velocity] = derivative;
             if (m.by_position) {
-                slope = braking(p, m.now.slope_q[from]);
-                constant -= slope * row[p.at_position + line.coordinate];
-                row[p.at_control + line.by_position] = slope;
+                derivative = braking(p, m.now.derivative_q[from]);
+                constant -= derivative * row[p.at_position + line.coordinate];
+                row[p.at_control + line.by_position] = derivative;
             }
             row[p.at_effort + line.dof] = constant;
             p.effort[env * p.nv + line.dof] = m.now.effort[from];
@@ -295,14 +295,14 @@ struct Own {
                 last.other_effort = last.effort;
             }
             const double secant = (given - last.other_effort) / (speed - last.other_speed);
-            double slope = braking(p, along ? m.at_end.slope_qd[from] : (float)secant);
-            double constant = given - slope * speed;
+            double derivative = braking(p, along ? m.at_end.derivative_qd[from] : (float)secant);
+            double constant = given - derivative * speed;
             last = {speed, given, last.other_speed, last.other_effort, true, is_fast};
-            before[p.at_control + line.by_velocity] = slope;
+            before[p.at_control + line.by_velocity] = derivative;
             if (m.by_position) {
-                slope = along ? braking(p, m.at_end.slope_q[from]) : 0.0;
-                constant -= slope * row[p.at_position + line.coordinate];
-                before[p.at_control + line.by_position] = slope;
+                derivative = along ? braking(p, m.at_end.derivative_q[from]) : 0.0;
+                constant -= derivative * row[p.at_position + line.coordinate];
+                before[p.at_control + line.by_position] = derivative;
             }
             before[p.at_effort + line.dof] = constant;
             is_redone = true;

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..motor import MotorProgram, RobotCall
 from ..robots import Robot
-from .loop import Block, Call, Change, Draw, Motor, Place, Points, Tangent
+from .loop import Block, Call, Change, Draw, ImplicitEffort, Motor, Place, Points
 from .model import ModelFields
 from .rows import PROPERTIES
 
@@ -98,7 +98,9 @@ class MotorTable:
         if implicit is not None:
             lines = [Place(int(column), int(self._line_of[dofs[column]])) for column in implicit.columns]
             motor.num_lines, motor.lines = len(lines), self._table(Place, lines)
-            motor.now, motor.at_end = (Tangent(*map(self._keep, given)) for given in (implicit.now, implicit.at_end))
+            motor.now, motor.at_end = (
+                ImplicitEffort(*map(self._keep, given)) for given in (implicit.now, implicit.at_end)
+            )
             motor.num_end_calls, motor.end_calls = len(implicit.calls), self._calls(implicit.calls)
             blocks = [Block(b.memory, b.before, b.at_end, b.size, self._keep(b.cells)) for b in implicit.blocks]
             motor.num_blocks, motor.blocks = len(blocks), self._table(Block, blocks)

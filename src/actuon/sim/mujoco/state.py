@@ -15,7 +15,7 @@ import warp as wp
 
 from ..engine import STATE
 from ..robots import DofSet, RobotKind, as_slice, grid
-from .actuators import Slope, TendonDrive
+from .actuators import Derivative, TendonDrive
 from .added import MujocoModel
 from .batch import Batch
 from .loop import Line, Target
@@ -86,8 +86,8 @@ class MujocoState:
 
     def _lines(self) -> list[Any]:
         """Return the efforts with derivatives, as lines."""
-        model, slopes = self._fields.model, self._model.actuators.slopes
-        by_velocity, by_position = slopes[Slope.BY_VELOCITY], slopes[Slope.BY_POSITION]
+        model, derivatives = self._fields.model, self._model.actuators.derivatives
+        by_velocity, by_position = derivatives[Derivative.BY_VELOCITY], derivatives[Derivative.BY_POSITION]
         coordinates = model.jnt_qposadr[model.dof_jntid]
         return [
             Line(dof, int(coordinates[dof]), int(by_velocity[dof]), int(by_position[dof]))
@@ -167,7 +167,7 @@ class MujocoState:
         if kind in _BLOCKS:
             self.batch.write(_BLOCKS[kind], envs, at.column_index(kind), values)
             if kind == "joint_f":
-                self.clear_slopes(at)
+                self.clear_derivatives(at)
         else:
             self._write_controls(kind, envs, self._controls_of(kind, at), values)
         for tendon in coupling:
@@ -193,9 +193,9 @@ class MujocoState:
         """Return the efforts of the last step [N·m or N], shape (n, d)."""
         return self._rows["joint_f"][at.index("joint_f")]
 
-    def clear_slopes(self, at: DofSet) -> None:
+    def clear_derivatives(self, at: DofSet) -> None:
         """Set the derivatives of efforts of DOFs to zero."""
-        for places in self._model.actuators.slopes.values():
+        for places in self._model.actuators.derivatives.values():
             own = places[at.columns("joint_f")]
             own = own[own >= 0]
             if own.size:

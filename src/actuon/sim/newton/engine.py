@@ -13,12 +13,12 @@ from ..motor import Motor, MotorKernels
 from ..robots import Robot
 from ..step_map import StepMaps
 from .bodies import NewtonBodies
+from .implicit_efforts import NewtonImplicitEfforts
 from .loop import StepLoop, WatchedLoop
 from .placing import place_robots
 from .properties import NewtonDrives, NewtonProperties
 from .reading import RobotFile
 from .replay import Replay
-from .slopes import NewtonTangents
 from .solvers import Physics
 from .state import NewtonState
 
@@ -46,7 +46,7 @@ class NewtonEngine:
         self.properties = NewtonProperties(physics, dt)
         self.drives = NewtonDrives(physics, self.properties)
         self.bodies = NewtonBodies(physics, self.state, file, num_envs)
-        self.tangents = NewtonTangents(physics, self.state.lines, self.state.control)
+        self.implicit_efforts = NewtonImplicitEfforts(physics, self.state.lines, self.state.control)
         self._replays: WeakKeyDictionary[Motor, Replay] = WeakKeyDictionary()
         self.watch: StateWatch | None = None
         self._loop = StepLoop(self.device)

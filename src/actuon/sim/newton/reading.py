@@ -229,8 +229,10 @@ def _start_at_home(spec: Any, bodies: list[_Body], builder: Any) -> None:
 
 
 def _limit_efforts(mujoco: Any, spec: Any, bodies: list[_Body], builder: Any) -> None:
-    """Give joints the limits of the motors and servos on them, which Newton reads as theirs alone. Where MuJoCo cannot
-    compile the file, limits are those that Newton reads."""
+    """Set the effort limits of joints from their motors and servos, which Newton ignores.
+
+    If MuJoCo cannot compile the file, joints keep the limits that Newton reads.
+    """
     try:
         model = spec.copy().compile()
     except ValueError:

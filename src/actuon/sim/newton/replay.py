@@ -43,9 +43,7 @@ def _narrow(values: Doubles, into: Floats) -> None:
 
 
 class Replay:
-    """A repeated sequence of launches.
-
-    The first run is from Python. The second one with the same key is captured, and later ones are replayed.
+    """Sequence of launches that is captured in its second run with the same key, and replayed in later ones.
 
     Args:
         device: Device of the launches.
@@ -67,12 +65,12 @@ class Replay:
         """Run the sequence.
 
         Args:
-            key: All that it depends on besides values of arrays. None: it cannot be captured.
-            work: Runs it.
-            record: Captures it, and returns a function that replays it. Default: ``work`` in one graph.
+            key: Everything that the launches depend on, except values of arrays. None: do not capture.
+            work: Function that runs the sequence.
+            record: Function that captures the sequence and returns its replay. Default: ``work`` in one graph.
 
         Returns:
-            Whether it was replayed.
+            True if the sequence was replayed.
         """
         if key is None or self._graphs is False or self._device.is_capturing or recording_tape() is not None:
             work()
@@ -89,12 +87,12 @@ class Replay:
         return True
 
     def _capture(self, record: Callable[[], Callable[[], None]]) -> Callable[[], None] | None:
-        """Return a function that replays it; None if it cannot be captured now."""
+        """Capture the sequence and return its replay; None if it cannot be captured now."""
         if not (self._graphs or (self._device.is_cpu and is_only_thread())):
             return None
         try:
             return record()
-        except Exception as error:  # of Warp, Newton or MuJoCo, in whichever way they refuse
+        except Exception as error:  # any exception of Warp, Newton or MuJoCo
             _log.info("steps are run from Python, since they cannot be captured: %s", error)
             self._graphs = False
             return None
@@ -113,8 +111,8 @@ class Attributes:
     def have_changed(self, objects: Iterable[object]) -> bool:
         """Return whether an attribute was replaced since `keep`."""
         try:
-            return _values(objects) != self._seen  # of two that are the same object, Python does not ask further
-        except Exception:  # arrays of NumPy that are not the same object
+            return _values(objects) != self._seen  # Python does not compare an object with itself
+        except Exception:  # a NumPy array was replaced
             return True
 
 
@@ -126,7 +124,7 @@ def _values(objects: Iterable[object]) -> list[object]:
 
 
 class NativeStep:
-    """A step of ``SolverMuJoCo`` with ``use_mujoco_cpu``: Newton's conversions as graphs, with ``mj_step`` in between.
+    """Step of ``SolverMuJoCo`` with ``use_mujoco_cpu``: Newton's conversions as graphs, with ``mj_step`` in between.
 
     No kernel can call ``mj_step``, so a graph covers the time between two calls. The solver's own methods convert, with
     arrays instead of MuJoCo's. They are not public: `record` compares a step with one of the solver, to the last
@@ -152,14 +150,14 @@ class NativeStep:
         }
         self._arrays = SimpleNamespace(nworld=1, **arrays)
         flat = {name: array.view(wp.float32).flatten() for name, array in arrays.items()}
-        if self._model.nmocap:  # fixed bases, for which the solver keeps arrays of its own
+        if self._model.nmocap:  # fixed bases, for which the solver has separate arrays
             mocap = {name: getattr(solver.mjw_data, name) for name in ("mocap_pos", "mocap_quat")}
             flat |= {name: array.view(wp.float32).flatten() for name, array in mocap.items()}
         pairs = {name: (as_warp(getattr(self._data, name).ravel()), array) for name, array in flat.items()}
         self._inputs, self._outputs = list(pairs.values()), [pairs["qpos"], pairs["qvel"]]
 
     def record(self) -> Callable[[], None]:
-        """Capture the step. Returns a function that takes it.
+        """Capture the step and return its replay.
 
         Raises:
             SimulationError: The result differs from the solver's.
@@ -183,7 +181,7 @@ class NativeStep:
         return step
 
     def record_loop(self, loop: StepLoop, kernels: Sequence[MotorKernels]) -> Callable[[], None]:
-        """Capture steps with motors. Returns a function that takes all remaining ones."""
+        """Capture steps with motors, and return the replay of all remaining ones."""
         self.record()
         return loop.record_around(kernels, self._write_mujoco, self._integrate, self.read_mujoco)
 

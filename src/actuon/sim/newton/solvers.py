@@ -26,7 +26,7 @@ SolverLike: TypeAlias = "str | Callable[[Any], Any]"
 
 _INTEGRATORS = ("euler", "implicitfast", "rk4")
 
-_TAKE_SLOPES = ("implicitfast", "euler")
+_USE_DERIVATIVES = ("implicitfast", "euler")
 """Integrators with implicit damping of joints."""
 
 _FRICTION = {"dof_solref": "solreffriction", "dof_solimp": "solimpfriction"}
@@ -73,11 +73,11 @@ class Physics:
             state: The state.
             control: Targets and efforts.
             dt: Time step [s].
-            loop: Steps with motors. From Python, one of them is taken. Default: a step without motors.
+            loop: Steps with motors; Python takes one of them. Default: a step without motors.
             kernels: The motors.
 
         Returns:
-            Whether a graph was replayed, which took all steps of the loop.
+            True if a graph was replayed, which takes all steps of the loop.
         """
         replay = self._replays.get(id(control))
         if replay is None:
@@ -118,7 +118,7 @@ class Physics:
     def _record(
         self, state: Any, control: Any, dt: float, loop: StepLoop | None, kernels: Sequence[MotorKernels]
     ) -> Callable[[], None]:
-        """Capture a step. Returns a function that takes it."""
+        """Capture a step and return its replay."""
 
         def solve() -> None:
             self._step_once(state, control, dt)
@@ -126,7 +126,7 @@ class Physics:
         return captured(self.model.device, solve) if loop is None else loop.record(kernels, solve)
 
     def _is_graphable(self) -> bool:
-        """Return whether all steps are equal for the host, which is unknown for solvers of users."""
+        """Return whether a graph of one step is valid for all; unknown, so False, for solvers of users."""
         kind = type(self.solver)
         return kind is getattr(self.newton.solvers, kind.__name__, None)
 
@@ -161,7 +161,7 @@ class Physics:
         """Return the integrator of the solver; empty if unknown."""
         return ""
 
-    def slope_obstacle(self) -> str:
+    def derivative_obstacle(self) -> str:
         """Return why the solver cannot use derivatives of efforts; empty if it can."""
         return "computes damping from the state before the step, so derivatives of efforts would have no effect"
 
@@ -253,7 +253,7 @@ class XpbdPhysics(MaximalPhysics):
 
     used_properties = used_by(XPBD)
 
-    def slope_obstacle(self) -> str:
+    def derivative_obstacle(self) -> str:
         return "applies drives only as far as its iterations and relaxation allow, so derivatives have no exact effect"
 
 
@@ -331,20 +331,20 @@ class MujocoPhysics(Physics):
         mujoco, _ = self.solver.import_mujoco()
         return mujoco.mjtIntegrator(int(held.opt.integrator)).name.removeprefix("mjINT_").lower()
 
-    def slope_obstacle(self) -> str:
+    def derivative_obstacle(self) -> str:
         mujoco, _ = self.solver.import_mujoco()
         held = self.solver.mj_model if self.solver.use_mujoco_cpu else self.solver.mjw_model
         if int(held.opt.disableflags) & int(mujoco.mjtDisableBit.mjDSBL_DAMPER):
             return "has damping switched off in its options, so derivatives of efforts would have no effect"
-        if self.integrator() not in _TAKE_SLOPES:
+        if self.integrator() not in _USE_DERIVATIVES:
             return (
                 f"ignores derivatives of efforts with the integrator '{self.integrator()}'; it must be one of "
-                f"{', '.join(_TAKE_SLOPES)}"
+                f"{', '.join(_USE_DERIVATIVES)}"
             )
         if not self.solver.use_mujoco_cpu and self.of_actuators("viscous_friction").any():
             return (
-                "folds damping of the robot's own actuators into that of joints, which slopes would replace; take "
-                "it off the <actuator> in the file"
+                "adds damping of the robot's actuators to that of joints, which implicit efforts would overwrite; "
+                "remove it from the <actuator> in the file"
             )
         return ""
 

@@ -13,9 +13,9 @@ import warp as wp
 from ...errors import SimulationError
 from ..engine import CONTROL, STATE
 from ..robots import DofSet, Robot
+from .implicit_efforts import Lines
 from .reading import RobotFile
 from .scatter import column_writer, scatter
-from .slopes import Lines
 from .solvers import Physics
 
 
@@ -156,7 +156,7 @@ class NewtonState:
     def _memory(self) -> list[wp.array | np.ndarray]:
         """Return all arrays that the next step depends on, each environment by environment."""
         own = [*vars(self.arrays).values(), self.state.body_q, self.state.body_qd, self.state.body_f]
-        own += [self.lines.constant, self.lines.slope] if self.lines.are_held else []
+        own += [self.lines.constant, self.lines.derivative] if self.lines.are_held else []
         return [array for array in (*own, *self._physics.memory(self.control)) if array.size]
 
     def save(self) -> np.ndarray:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of data sheets: names, units, ranges, and their conversion through a gear."""
+"""Quantities of data sheets: names, units, ranges, and their conversion through a gear."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SIDES: tuple[Side, Side] = ("joint", "motor")
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A kind of value in data sheets."""
+class Quantity:
+    """A quantity in data sheets."""
 
     unit: str
     """SI unit."""
@@ -37,36 +37,38 @@ class Figure:
                 raise ParameterError(f"{where}: got {value!r}; must be one number [{self.unit}]")
 
 
-FIGURES: dict[str, Figure] = {
-    "stall_torque": Figure(
+QUANTITIES: dict[str, Quantity] = {
+    "stall_torque": Quantity(
         "N·m", "Torque at rest, by the supply voltage alone: the start of the falling line.", "torque"
     ),
-    "peak_torque": Figure("N·m", "Largest torque that motor controller or gear allow, for a short time.", "torque"),
-    "rated_torque": Figure("N·m", "Torque that the motor delivers indefinitely: continuous, nominal.", "torque"),
-    "no_load_speed": Figure("rad/s", "Speed without load at the supply voltage: the end of the falling line.", "speed"),
-    "rated_speed": Figure("rad/s", "Speed at the rated torque.", "speed"),
-    "max_speed": Figure("rad/s", "Largest speed allowed, whatever the load.", "speed"),
-    "driving_curve": Figure("rad/s, N·m", "Largest torque over speed, along the motion.", "curve", is_curve=True),
-    "braking_curve": Figure("rad/s, N·m", "Largest torque over speed, against the motion.", "curve", is_curve=True),
-    "stall_current": Figure("A", "Current at rest at the supply voltage."),
-    "peak_current": Figure("A", "Largest current that the motor controller allows."),
-    "rated_current": Figure("A", "Current at the rated torque."),
-    "kt": Figure("N·m/A", "Torque constant.", "torque constant"),
-    "kv": Figure("rad/s/V", "Speed constant: speed without load per volt.", "speed constant"),
-    "resistance": Figure("Ω", "Resistance of the winding between two terminals, at 25 °C."),
-    "supply_voltage": Figure("V", "Supply voltage, for which the other values hold."),
-    "rotor_inertia": Figure("kg·m²", "Inertia of the rotor, at the motor."),
-    "reflected_inertia": Figure("kg·m²", "Inertia of rotor and gear, at the joint: the armature."),
-    "gear_ratio": Figure("1", "Turns of the motor for one of the joint; 1 for a direct drive."),
-    "gear_efficiency": Figure("1", "Fraction of the motor's power that reaches the joint.", maximum=1.0),
-    "winding_thermal_resistance": Figure("K/W", "From winding to housing."),
-    "housing_thermal_resistance": Figure("K/W", "From housing to ambient."),
-    "winding_time_constant": Figure("s", "Thermal time constant of the winding."),
-    "housing_time_constant": Figure("s", "Thermal time constant of the housing, or motor."),
-    "max_winding_temperature": Figure("°C", "Largest temperature of the winding."),
-    "current_bandwidth": Figure("Hz", "Bandwidth of the motor controller's current loop."),
+    "peak_torque": Quantity("N·m", "Largest torque that motor controller or gear allow, for a short time.", "torque"),
+    "rated_torque": Quantity("N·m", "Torque that the motor delivers indefinitely: continuous, nominal.", "torque"),
+    "no_load_speed": Quantity(
+        "rad/s", "Speed without load at the supply voltage: the end of the falling line.", "speed"
+    ),
+    "rated_speed": Quantity("rad/s", "Speed at the rated torque.", "speed"),
+    "max_speed": Quantity("rad/s", "Largest speed allowed, whatever the load.", "speed"),
+    "driving_curve": Quantity("rad/s, N·m", "Largest torque over speed, along the motion.", "curve", is_curve=True),
+    "braking_curve": Quantity("rad/s, N·m", "Largest torque over speed, against the motion.", "curve", is_curve=True),
+    "stall_current": Quantity("A", "Current at rest at the supply voltage."),
+    "peak_current": Quantity("A", "Largest current that the motor controller allows."),
+    "rated_current": Quantity("A", "Current at the rated torque."),
+    "kt": Quantity("N·m/A", "Torque constant.", "torque constant"),
+    "kv": Quantity("rad/s/V", "Speed constant: speed without load per volt.", "speed constant"),
+    "resistance": Quantity("Ω", "Resistance of the winding between two terminals, at 25 °C."),
+    "supply_voltage": Quantity("V", "Supply voltage, for which the other values hold."),
+    "rotor_inertia": Quantity("kg·m²", "Inertia of the rotor, at the motor."),
+    "reflected_inertia": Quantity("kg·m²", "Inertia of rotor and gear, at the joint: the armature."),
+    "gear_ratio": Quantity("1", "Turns of the motor for one of the joint; 1 for a direct drive."),
+    "gear_efficiency": Quantity("1", "Fraction of the motor's power that reaches the joint.", maximum=1.0),
+    "winding_thermal_resistance": Quantity("K/W", "From winding to housing."),
+    "housing_thermal_resistance": Quantity("K/W", "From housing to ambient."),
+    "winding_time_constant": Quantity("s", "Thermal time constant of the winding."),
+    "housing_time_constant": Quantity("s", "Thermal time constant of the housing, or motor."),
+    "max_winding_temperature": Quantity("°C", "Largest temperature of the winding."),
+    "current_bandwidth": Quantity("Hz", "Bandwidth of the motor controller's current loop."),
 }
-"""Values of data sheets, by their names in SI units."""
+"""Quantities of data sheets, by the names of their values in SI units."""
 
 _RPM = 2.0 * math.pi / 60.0
 _SCALES: dict[str, dict[str, float]] = {
@@ -85,16 +87,16 @@ _SCALES: dict[str, dict[str, float]] = {
 class Spelling:
     """Name of a value in one of its units."""
 
-    figure: str
+    quantity: str
     unit: str
     to_si: Callable[[float], float]
 
 
 def _spellings() -> dict[str, Spelling]:
     found = {}
-    for name, figure in FIGURES.items():
-        found[name] = Spelling(name, figure.unit, lambda value: value)
-        for ending, factor in _SCALES.get(figure.unit, {}).items():
+    for name, quantity in QUANTITIES.items():
+        found[name] = Spelling(name, quantity.unit, lambda value: value)
+        for ending, factor in _SCALES.get(quantity.unit, {}).items():
             unit = _UNITS[ending]
             found[f"{name}_{ending}"] = Spelling(name, unit, lambda value, factor=factor: value * factor)  # type: ignore[misc]
     servo = Spelling("no_load_speed", "s/60°", lambda seconds: math.pi / 3.0 / seconds)
@@ -126,7 +128,7 @@ def spelling(where: str, name: str) -> Spelling:
     """
     if name in SPELLINGS:
         return SPELLINGS[name]
-    alike = [known for known in FIGURES if known.endswith(f"_{name}")]
+    alike = [known for known in QUANTITIES if known.endswith(f"_{name}")]
     if alike:
         raise ParameterError(f"{where}: '{name}' can be {', '.join(alike)}; say which")
     raise ParameterError(f"{where}: unknown value '{name}'; {listed(name, SPELLINGS, 'values')}")
@@ -135,8 +137,8 @@ def spelling(where: str, name: str) -> Spelling:
 Curve: TypeAlias = Sequence[Sequence[float]]
 
 
-class Figures(TypedDict, total=False):
-    """Keyword arguments of `MotorDatasheet`: `FIGURES` in all their units."""
+class SheetValues(TypedDict, total=False):
+    """Keyword arguments of `MotorDatasheet`: each quantity in each of its units."""
 
     stall_torque: float | None
     stall_torque_mnm: float | None

@@ -17,7 +17,7 @@ from .networks import KINDS, controller
 from .runner import TIMES_HEADER, Table, grouped, measure, one_thread, progress
 
 DOFS = 49_152
-DERIVATIVES = {"effort_slope_q": "by_q", "effort_slope_qd": "by_qd"}
+DERIVATIVES = {"effort_derivative_q": "by_q", "effort_derivative_qd": "by_qd"}
 BOUNDS = {"effort_min": "lowest", "effort_max": "highest"}
 EXTRA_OUTPUTS: dict[str, dict[str, str]] = {
     "effort alone": {},
@@ -60,14 +60,14 @@ CHAINS: dict[str, Callable[[], list[Component]]] = {
 }
 
 
-class Tangent:
+class Contender:
     """A chain in place, with some of the outputs besides the effort."""
 
     def __init__(self, label: str, stages: list[Component], signals: dict[str, np.ndarray]):
         self.label = label
         n = len(signals["joint_q"])
         attrs = EXTRA_OUTPUTS[label]
-        self.actuator = actuon.Actuator(range(n), stages=stages, accumulate=False, control_tangent_attrs=attrs)
+        self.actuator = actuon.Actuator(range(n), stages=stages, accumulate=False, control_derivative_attrs=attrs)
         self.state = self.actuator.state()
         self.sim: dict[str, Any] = {name: wp.array(array) for name, array in signals.items()}
         self.sim |= {name: wp.zeros(n, dtype=wp.float32) for name in ("joint_f", *attrs.values())}
@@ -86,14 +86,14 @@ class Tangent:
         return {name: array.numpy().astype(float) for name, array in self.sim.items()}
 
 
-def contenders(chain: str, dofs: int) -> list[Tangent]:
+def contenders(chain: str, dofs: int) -> list[Contender]:
     """Build all, which must give the same efforts, and derivatives that agree with finite differences."""
     rng = np.random.default_rng(3)
     names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act")
     signals = {name: rng.normal(0.0, 0.3, dofs).astype(np.float32) for name in names}
-    made = [Tangent(label, CHAINS[chain](), signals) for label in EXTRA_OUTPUTS]
-    where = f"tangents, {chain}, {dofs} DOFs"
-    found = {tangent.label: tangent.first() for tangent in made}
+    made = [Contender(label, CHAINS[chain](), signals) for label in EXTRA_OUTPUTS]
+    where = f"derivatives, {chain}, {dofs} DOFs"
+    found = {contender.label: contender.first() for contender in made}
     efforts = {label: numbers["joint_f"] for label, numbers in found.items()}
     require_agreement(f"{where}, effort", efforts)
     plain, *others = made
@@ -111,11 +111,11 @@ def contenders(chain: str, dofs: int) -> list[Tangent]:
 GATE = Gate(CHAINS, contenders, smallest=12)
 
 
-def measure_tangents(seconds: float) -> list[Table]:
+def measure_derivatives(seconds: float) -> list[Table]:
     rows: list[tuple[str, ...]] = []
     with one_thread():
         for chain in CHAINS:
-            progress(f"{DOFS} DOFs, tangent of {chain}")
+            progress(f"{DOFS} DOFs, derivatives of {chain}")
             everyone = contenders(chain, DOFS)
             times = measure(everyone, DOFS, seconds)
             for contender, own in zip(everyone, times, strict=True):

@@ -84,7 +84,7 @@ def at_joints(actuator: Actuator) -> AtJoints:
 
 
 @dataclass(frozen=True)
-class EngineSide:
+class SolvedByEngine:
     """Inertia and friction of one joint's chain for the engine. None keeps the asset's value."""
 
     armature: float | None
@@ -99,7 +99,7 @@ class EngineSide:
     """Whether that friction changes with speed or load, so that each step writes it to the engine."""
 
 
-def engine_side(config: ActuatorConfig, takes_varying: bool) -> EngineSide:
+def solved_by_engine(config: ActuatorConfig, takes_varying: bool) -> SolvedByEngine:
     """Return the inertia and friction of a chain for the engine. The chain keeps variable friction with ``inertia``.
 
     Args:
@@ -111,4 +111,4 @@ def engine_side(config: ActuatorConfig, takes_varying: bool) -> EngineSide:
     if not in_engine:  # which the chain may refuse
         Actuator([0], stages=config.stages, control_every=config.control_every)
     dry, viscous = (float(found.dry[0]), float(found.viscous[0])) if in_engine and found.has_friction else (None, None)
-    return EngineSide(float(found.inertia[0]) or None, dry, viscous, in_engine, in_engine and found.varies)
+    return SolvedByEngine(float(found.inertia[0]) or None, dry, viscous, in_engine, in_engine and found.varies)

@@ -16,10 +16,10 @@ import mujoco
 import numpy as np
 
 from ...errors import SimulationError
-from ..engine import EndOfStep, HeldTangent, SlopesRefusedError, Tangent, Undo
+from ..engine import EndOfStep, HeldImplicitEffort, ImplicitEffort, ImplicitRefusedError, Undo
 from ..robots import DofSet
-from .actuators import Slope
-from .added import MujocoModel, new_slope
+from .actuators import Derivative
+from .added import MujocoModel, new_derivative
 from .drives import MujocoDrives
 from .state import MujocoState
 
@@ -27,22 +27,22 @@ LONGEST_FAST = 0.010
 """Longest time step [s] for ``implicitfast``; longer ones need ``discrete``."""
 
 MOST_FAST = 0.9
-"""Largest share of the stability limit for ``implicitfast``, which ignores stiffness and diverges beyond
-kp·dt²/4 = I + kd·dt/2. Only some poses are examined, so the share is below 1."""
+"""Largest stability usage [1] for ``implicitfast``, which ignores stiffness and diverges beyond
+kp·dt²/4 = I + kd·dt/2. Only some poses are examined, so this is below 1."""
 
 INTEGRATOR_CHANGED = "%s: %s ignores derivatives of efforts; it is %s until close()"
 """Message when implicit efforts need another integrator than the model's."""
 
 NOT_CHOSEN = (
-    "%s: implicit efforts of further joints use %.3g of the stability limit with %s, which was chosen for others; "
-    "attach all together, or let the model have the integrator discrete"
+    "%s: implicit efforts of further joints use %.0f %% of the stability limit with %s, the integrator of the earlier "
+    'ones; create all actuators together, or set integrator="discrete" in the model'
 )
 """Warning when another integrator is needed while other actuators need the present one."""
 
 _log = logging.getLogger("actuon.sim")
 
 
-class MujocoTangents:
+class MujocoImplicitEfforts:
     """Efforts with derivatives for implicit integrators.
 
     Args:
@@ -69,16 +69,20 @@ class MujocoTangents:
         return "" if self._instead_of is None else _integrator_name(self._instead_of)
 
     @property
-    def slopes(self) -> tuple[Slope, ...]:
+    def derivatives(self) -> tuple[Derivative, ...]:
         """Derivatives that the integrator uses."""
         is_discrete = int(self._fields.model.opt.integrator) == int(mujoco.mjtIntegrator.mjINT_DISCRETE)
-        return (Slope.BY_VELOCITY, Slope.BY_POSITION) if is_discrete else (Slope.BY_VELOCITY,)
+        return (Derivative.BY_VELOCITY, Derivative.BY_POSITION) if is_discrete else (Derivative.BY_VELOCITY,)
 
     def hold(
-        self, at: DofSet, tangent: Tangent, ending: EndOfStep | None = None, share: Callable[[], float] | None = None
-    ) -> HeldTangent:
+        self,
+        at: DofSet,
+        implicit: ImplicitEffort,
+        ending: EndOfStep | None = None,
+        usage: Callable[[], float] | None = None,
+    ) -> HeldImplicitEffort:
         """Prepare for derivatives of efforts, which motors in the compiled loop write at each step."""
-        let_go = self._hold_slopes(at, share)
+        let_go = self._hold_derivatives(at, usage)
         expected = int(self._fields.model.opt.integrator)
 
         def check() -> None:
@@ -94,27 +98,27 @@ class MujocoTangents:
             release_check()
             let_go()
 
-        return HeldTangent(lambda: None, lambda: self._state.efforts(at), release)
+        return HeldImplicitEffort(lambda: None, lambda: self._state.efforts(at), release)
 
-    def _hold_slopes(self, at: DofSet, share: Callable[[], float] | None) -> Undo:
+    def _hold_derivatives(self, at: DofSet, usage: Callable[[], float] | None) -> Undo:
         model, where = self._model, self._fields.where
         why = model.why_ignored()
         if why:
-            raise SlopesRefusedError(
+            raise ImplicitRefusedError(
                 f"effort_mode: {where} {why}, so MuJoCo ignores derivatives of efforts; switch it on, or use 'explicit'"
             )
         dofs = np.unique(at.columns("joint_qd"))
         try:
-            self._choose_integrator(share)
+            self._choose_integrator(usage)
             lacking = [
-                new_slope(dof, slope, model.free_group())
-                for slope in self.slopes
+                new_derivative(dof, derivative, model.free_group())
+                for derivative in self.derivatives
                 for dof in dofs.tolist()
-                if model.actuators.slopes[slope][dof] < 0
+                if model.actuators.derivatives[derivative][dof] < 0
             ]
             if lacking:
                 if not model.can_grow:
-                    raise SlopesRefusedError(
+                    raise ImplicitRefusedError(
                         f"effort_mode: {where} has no actuators for derivatives of efforts, which can be added only "
                         "to a model from an .xml or .urdf file or an MjSpec"
                     )
@@ -124,7 +128,7 @@ class MujocoTangents:
         except BaseException:
             self._give_integrator_back()
             raise
-        inputs = np.concatenate([places[dofs] for places in model.actuators.slopes.values()])
+        inputs = np.concatenate([places[dofs] for places in model.actuators.derivatives.values()])
         holders = np.flatnonzero(np.isin(self._fields.model.actuator_ctrladr, inputs)).tolist()
 
         def check() -> None:
@@ -138,34 +142,34 @@ class MujocoTangents:
 
         def let_go() -> None:
             release()
-            self._state.clear_slopes(at)
+            self._state.clear_derivatives(at)
             give_limits_back()
             self._give_integrator_back()
             model.let_go()
 
         return let_go
 
-    def _takes_slopes(self) -> bool:
+    def _uses_derivatives(self) -> bool:
         kinds = mujoco.mjtIntegrator
         implicit = (kinds.mjINT_IMPLICIT, kinds.mjINT_IMPLICITFAST, kinds.mjINT_DISCRETE)
         return int(self._fields.model.opt.integrator) in map(int, implicit)
 
-    def _choose_integrator(self, share: Callable[[], float] | None) -> None:
+    def _choose_integrator(self, usage: Callable[[], float] | None) -> None:
         """Choose an integrator that uses derivatives."""
         kinds, options = mujoco.mjtIntegrator, self._fields.model.opt
         self._holders += 1
-        if self._takes_slopes():
-            used = share() if self._instead_of is not None and share is not None else 0.0
+        if self._uses_derivatives():
+            used = usage() if self._instead_of is not None and usage is not None else 0.0
             if used > MOST_FAST:
-                _log.warning(NOT_CHOSEN, self._fields.where, used, self.integrator)
+                _log.warning(NOT_CHOSEN, self._fields.where, 100.0 * used, self.integrator)
             return
         self._instead_of, dt = int(options.integrator), self._fields.dt
         options.integrator = int(kinds.mjINT_IMPLICITFAST if dt <= LONGEST_FAST else kinds.mjINT_DISCRETE)
-        if share is not None and dt <= LONGEST_FAST:
-            used = share()
+        if usage is not None and dt <= LONGEST_FAST:
+            used = usage()
             if used > MOST_FAST:
                 options.integrator = int(kinds.mjINT_DISCRETE)
-                if share() >= used:  # late efforts have no derivatives that an integrator could use
+                if usage() >= used:  # late efforts have no derivatives that an integrator could use
                     options.integrator = int(kinds.mjINT_IMPLICITFAST)
         self._fields.version += 1
         _log.warning(INTEGRATOR_CHANGED, self._fields.where, self.integrator_changed, self.integrator)
@@ -174,7 +178,7 @@ class MujocoTangents:
         self._holders -= 1
         if self._holders or self._instead_of is None:
             return
-        if self._takes_slopes():
+        if self._uses_derivatives():
             self._fields.model.opt.integrator = self._instead_of
             self._fields.version += 1
         self._instead_of = None

@@ -16,7 +16,16 @@ import numpy as np
 import warp as wp
 
 from ...kernel.types import Floats, Ints
-from ..engine import AGREED, CORRECTIONS, NEAR, TOLERANCE, EndOfStep, HeldTangent, SlopesRefusedError, Tangent
+from ..engine import (
+    AGREED,
+    CORRECTIONS,
+    NEAR,
+    TOLERANCE,
+    EndOfStep,
+    HeldImplicitEffort,
+    ImplicitEffort,
+    ImplicitRefusedError,
+)
 from ..robots import DofSet
 from .solvers import Physics
 
@@ -30,26 +39,26 @@ _STEEPEST = wp.constant(-1.0e9)
 @wp.kernel
 def _take(
     effort: Table,
-    slope_qd: Table,
+    derivative_qd: Table,
     low: Table,
     high: Table,
     columns: Ints,
     places: Places,
     velocity: Floats,
     constant: Floats,
-    slope: Floats,
+    derivative: Floats,
     lower: Floats,
     upper: Floats,
     shown: Floats,
 ) -> None:
-    """Compute lines from tangents."""
+    """Compute lines from efforts and their derivatives."""
     i, j = wp.tid()
     column = columns[j]
     dof = places[i, j]
     given = effort[i, column]
-    steep = slope_qd[i, column]
+    steep = derivative_qd[i, column]
     braking = wp.where(steep < 0.0, wp.max(steep, _STEEPEST), 0.0)
-    slope[dof] = braking
+    derivative[dof] = braking
     constant[dof] = given - braking * velocity[dof]
     lower[dof] = low[i, column]
     upper[dof] = high[i, column]
@@ -63,11 +72,11 @@ def _hand_over(is_line: Ints, constant: Floats, shown: Floats, effort: Floats) -
 
 
 @wp.kernel
-def _damp(of_newton: Places, is_line: Ints, slope: Floats, own: Floats, damping: Table) -> None:
+def _damp(of_newton: Places, is_line: Ints, derivative: Floats, own: Floats, damping: Table) -> None:
     world, i = wp.tid()
     dof = of_newton[world, i]
     if dof >= 0 and is_line[dof] > 0:
-        damping[world, i] = own[dof] - slope[dof]
+        damping[world, i] = own[dof] - derivative[dof]
 
 
 @wp.kernel
@@ -78,7 +87,7 @@ def _end(
     upper: Floats,
     rest: float,
     constant: Floats,
-    slope: Floats,
+    derivative: Floats,
     shown: Floats,
     width: int,
     near: Ints,
@@ -86,7 +95,7 @@ def _end(
     """Write the applied efforts, and the environments, of ``width`` DOFs, in which some are near their bounds."""
     dof = wp.tid()
     if is_line[dof] > 0:
-        applied = constant[dof] + slope[dof] * velocity[dof]
+        applied = constant[dof] + derivative[dof] * velocity[dof]
         shown[dof] = applied
         is_high = applied > upper[dof] - rest * wp.abs(upper[dof])
         if lower[dof] < upper[dof] and (is_high or applied < lower[dof] + rest * wp.abs(lower[dof])):
@@ -103,7 +112,7 @@ def _most(lowest: float, highest: float) -> float:
 @wp.kernel
 def _correct(
     effort: Table,
-    slope_qd: Table,
+    derivative_qd: Table,
     low: Table,
     high: Table,
     columns: Ints,
@@ -123,7 +132,7 @@ def _correct(
     width: int,
     near: Ints,
     constant: Floats,
-    slope: Floats,
+    derivative: Floats,
     beyond: Ints,
 ) -> None:
     """Replace efforts that ended beyond their limits, or were clipped and ended far from the chain, by lines along the
@@ -152,9 +161,9 @@ def _correct(
         if is_corrected[dof] == -side:
             other[dof] = last[dof]
         secant = (given - other[dof][1]) / (speed - other[dof][0])
-        steep = wp.where(along, slope_qd[i, column], secant)
+        steep = wp.where(along, derivative_qd[i, column], secant)
         braking = wp.where(steep < 0.0, wp.max(steep, _STEEPEST), 0.0)
-        slope[dof] = braking
+        derivative[dof] = braking
         constant[dof] = given - braking * speed
         last[dof] = wp.vec2(speed, given)
         is_corrected[dof] = side
@@ -175,19 +184,21 @@ class Lines:
         self._physics, self._state, self._shown = physics, state, control.joint_f
         self._control = copy.copy(control)
         self._control.joint_f = wp.zeros_like(control.joint_f)
-        self.constant, self.slope = wp.zeros_like(control.joint_f), wp.zeros_like(control.joint_f)
-        """Coefficients of the effort of each DOF, constant + slope·q̇."""
-        self.lower, self.upper = wp.full_like(self.slope, -np.inf), wp.full_like(self.slope, np.inf)
-        self._is_line = wp.zeros(self.slope.shape, dtype=wp.int32, device=self.slope.device)
-        self._users = np.zeros(len(self.slope), dtype=np.int64)
+        self.constant, self.derivative = wp.zeros_like(control.joint_f), wp.zeros_like(control.joint_f)
+        """Coefficients of the effort of each DOF, constant + derivative·q̇."""
+        self.lower, self.upper = wp.full_like(self.derivative, -np.inf), wp.full_like(self.derivative, np.inf)
+        self._is_line = wp.zeros(self.derivative.shape, dtype=wp.int32, device=self.derivative.device)
+        self._users = np.zeros(len(self.derivative), dtype=np.int64)
         self.are_held = False
         """Whether any efforts are lines."""
-        self._speed = wp.zeros_like(self.slope)
-        self._last, self._other = (wp.zeros(self.slope.shape, wp.vec2, device=self.slope.device) for _ in range(2))
+        self._speed = wp.zeros_like(self.derivative)
+        self._last, self._other = (
+            wp.zeros(self.derivative.shape, wp.vec2, device=self.derivative.device) for _ in range(2)
+        )
         self._is_corrected = wp.zeros_like(self._is_line)
-        self._flag = wp.zeros(1, dtype=wp.int32, device=self.slope.device)
-        self._width = max(1, len(self.slope) // num_envs)
-        self._near = wp.zeros(num_envs, dtype=wp.int32, device=self.slope.device)
+        self._flag = wp.zeros(1, dtype=wp.int32, device=self.derivative.device)
+        self._width = max(1, len(self.derivative) // num_envs)
+        self._near = wp.zeros(num_envs, dtype=wp.int32, device=self.derivative.device)
         self.correctors: list[tuple[Callable[[], bool], Callable[[bool], bool]]] = []
         """Functions for each owner with limits: one evaluates chains at the end of a step, one corrects lines."""
         self._damping = physics.damping_writer(self._damp)
@@ -210,7 +221,12 @@ class Lines:
 
     def level(self, dofs: np.ndarray, efforts: np.ndarray) -> None:
         """Set efforts [N·m or N] of DOFs to constants."""
-        for array, values in ((self.constant, efforts), (self.slope, 0.0), (self.lower, -np.inf), (self.upper, np.inf)):
+        for array, values in (
+            (self.constant, efforts),
+            (self.derivative, 0.0),
+            (self.lower, -np.inf),
+            (self.upper, np.inf),
+        ):
             numbers = array.numpy().copy()
             numbers[dofs] = values
             array.assign(numbers)
@@ -223,42 +239,50 @@ class Lines:
     def _damp(self, of_newton: wp.array, damping: wp.array) -> None:
         """Write damping of shape (worlds, DOFs) to a solver's model, given the indices of its DOFs in Newton's."""
         own = self._physics.model.joint_damping
-        inputs = [of_newton, self._is_line, self.slope, own, damping]
+        inputs = [of_newton, self._is_line, self.derivative, own, damping]
         wp.launch(_damp, of_newton.shape, inputs, device=damping.device)
 
-    def taker(self, tangent: Tangent, columns: np.ndarray, places: np.ndarray) -> Callable[[], None]:
-        """Return a function that computes lines of a tangent, for its columns, at these DOFs of shape (n, d)."""
-        made = [self.constant, self.slope, self.lower, self.upper, self._shown]
-        inputs = [*self._read(tangent, columns, places), *made]
-        return lambda: wp.launch(_take, places.shape, inputs, device=self.slope.device)
+    def taker(self, implicit: ImplicitEffort, columns: np.ndarray, places: np.ndarray) -> Callable[[], None]:
+        """Return a function that computes the lines of these columns, at these DOFs of shape (n, d)."""
+        made = [self.constant, self.derivative, self.lower, self.upper, self._shown]
+        inputs = [*self._read(implicit, columns, places), *made]
+        return lambda: wp.launch(_take, places.shape, inputs, device=self.derivative.device)
 
     def corrector(
-        self, tangent: Tangent, begun: wp.array, columns: np.ndarray, places: np.ndarray
+        self, implicit: ImplicitEffort, begun: wp.array, columns: np.ndarray, places: np.ndarray
     ) -> Callable[[bool], bool]:
-        """Return a function that corrects lines by the tangent of chains at the end of a step, and returns whether it
-        changed any. Its argument is whether the step was taken once."""
+        """Return a function that corrects lines by the derivatives at the end of a step, and returns whether it changed
+        any. Its argument is whether the step was taken once."""
         read, last = (
-            [*self._read(tangent, columns, places), self.lower, self.upper],
+            [*self._read(implicit, columns, places), self.lower, self.upper],
             [self._last, self._other, self._is_corrected],
         )
         bounds = [TOLERANCE, AGREED, self._width, self._near]
-        made = [begun, self._speed, *last, self._shown, *bounds, self.constant, self.slope, self._flag]
+        made = [begun, self._speed, *last, self._shown, *bounds, self.constant, self.derivative, self._flag]
 
         def correct(is_first: bool) -> bool:
             self._flag.zero_()
-            wp.launch(_correct, places.shape, [*read, int(is_first), *made], device=self.slope.device)
+            wp.launch(_correct, places.shape, [*read, int(is_first), *made], device=self.derivative.device)
             return bool(self._flag.numpy()[0])
 
         return correct
 
-    def _read(self, tangent: Tangent, columns: np.ndarray, places: np.ndarray) -> list[wp.array]:
-        device = self.slope.device
+    def _read(self, implicit: ImplicitEffort, columns: np.ndarray, places: np.ndarray) -> list[wp.array]:
+        device = self.derivative.device
         chosen, at = (wp.array(numbers, dtype=wp.int32, device=device) for numbers in (columns, places))
-        return [tangent.effort, tangent.slope_qd, tangent.lower, tangent.upper, chosen, at, self._state.joint_qd]
+        return [
+            implicit.effort,
+            implicit.derivative_qd,
+            implicit.lower,
+            implicit.upper,
+            chosen,
+            at,
+            self._state.joint_qd,
+        ]
 
     def step(self, dt: float) -> None:
         """Advance the state. If efforts end beyond their limits, repeat the step."""
-        state, count, device = self._state, len(self.slope), self.slope.device
+        state, count, device = self._state, len(self.derivative), self.derivative.device
         remembered = [state.joint_q, state.joint_qd, state.body_q, state.body_qd, *self._physics.memory(self._control)]
         before = [(array, array.copy() if isinstance(array, np.ndarray) else wp.clone(array)) for array in remembered]
         wp.copy(self._speed, state.joint_qd)
@@ -268,7 +292,7 @@ class Lines:
             wp.launch(_hand_over, count, inputs, device=device)
             self._damping()
             self._physics.step(state, self._control, dt)
-            ended = [self.lower, self.upper, 1.0 - NEAR, self.constant, self.slope, self._shown]
+            ended = [self.lower, self.upper, 1.0 - NEAR, self.constant, self.derivative, self._shown]
             ended += [self._width, self._near]
             wp.launch(_end, count, [self._is_line, state.joint_qd, *ended], device=device)
             is_first = corrections_left == CORRECTIONS
@@ -284,7 +308,7 @@ class Lines:
                     wp.copy(array, values)
 
 
-class NewtonTangents:
+class NewtonImplicitEfforts:
     """Efforts with derivatives for the MuJoCo solvers.
 
     Args:
@@ -304,18 +328,22 @@ class NewtonTangents:
         return self._physics.integrator()
 
     def hold(
-        self, at: DofSet, tangent: Tangent, ending: EndOfStep | None = None, share: Callable[[], float] | None = None
-    ) -> HeldTangent:
-        """Integrate efforts of these DOFs implicitly, until the tangent is released."""
-        why = self._physics.slope_obstacle()
+        self,
+        at: DofSet,
+        implicit: ImplicitEffort,
+        ending: EndOfStep | None = None,
+        usage: Callable[[], float] | None = None,
+    ) -> HeldImplicitEffort:
+        """Integrate efforts of these DOFs implicitly, until they are released."""
+        why = self._physics.derivative_obstacle()
         if why:
-            raise SlopesRefusedError(f"effort_mode: {type(self._physics.solver).__name__} {why}; use 'explicit'")
+            raise ImplicitRefusedError(f"effort_mode: {type(self._physics.solver).__name__} {why}; use 'explicit'")
         places, lines = at.flat("joint_f"), self._lines
         let_go = lines.hold(places.ravel())
         correctors = (
             []
             if ending is None
-            else [(ending.evaluate, lines.corrector(ending.tangent, tangent.effort, at.dofs, places))]
+            else [(ending.evaluate, lines.corrector(ending.implicit, implicit.effort, at.dofs, places))]
         )
         lines.correctors += correctors
 
@@ -323,6 +351,6 @@ class NewtonTangents:
             lines.correctors = [each for each in lines.correctors if each not in correctors]
             let_go()
 
-        return HeldTangent(
-            lines.taker(tangent, at.dofs, places), lambda: self._control.joint_f.numpy()[places], release
+        return HeldImplicitEffort(
+            lines.taker(implicit, at.dofs, places), lambda: self._control.joint_f.numpy()[places], release
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tangent of a chain: slopes of the effort against a tape and against differences, and what limits let through."""
+"""Derivatives of the effort, compared with a tape and with differences, and bounds of the limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.paths import DATA
 N = 70
 DT = 0.005
 NETWORKS = DATA / "networks"
-SLOPES = {"effort_slope_q": "by_q", "effort_slope_qd": "by_qd"}
+DERIVATIVES = {"effort_derivative_q": "by_q", "effort_derivative_qd": "by_qd"}
 BOUNDS = {"effort_min": "lowest", "effort_max": "highest"}
 PD = actuon.ControllerPD, (30.0, 0.8)
 DC = actuon.ClampingDCMotor, (30.0, 12.0, 15.0)
@@ -101,7 +101,7 @@ def random_arrays(rng, n=N):
 
 
 def with_results(arrays, n=N):
-    names = ("joint_f", *SLOPES.values(), *BOUNDS.values())
+    names = ("joint_f", *DERIVATIVES.values(), *BOUNDS.values())
     return arrays | {key: wp.array(np.full(n, np.nan, np.float32)) for key in names}
 
 
@@ -114,7 +114,7 @@ def warmed_up(actuator, rng, steps=4, n=N):
     return states, random_arrays(rng, n)
 
 
-def tape_slopes(stages, state, arrays, tmp_path):
+def tape_derivatives(stages, state, arrays, tmp_path):
     """Derivatives of the effort by position and velocity, by a tape over the same step from the same state."""
     actuator = actuon.Actuator(range(N), stages=stages, requires_grad=True, accumulate=False)
     before = None
@@ -131,10 +131,10 @@ def tape_slopes(stages, state, arrays, tmp_path):
     return sim["joint_f"].numpy(), sim["joint_q"].grad.numpy(), sim["joint_qd"].grad.numpy()
 
 
-def assert_slopes(actuator, stages, rng, tmp_path):
+def assert_derivatives(actuator, stages, rng, tmp_path):
     states, arrays = warmed_up(actuator, rng)
     sim = with_results(arrays)
-    effort, by_q, by_qd = tape_slopes(stages, states[0], arrays, tmp_path)
+    effort, by_q, by_qd = tape_derivatives(stages, states[0], arrays, tmp_path)
     actuator.step(sim, sim, *states, DT)
     np.testing.assert_allclose(sim["joint_f"].numpy(), effort, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(sim["by_q"].numpy(), by_q, rtol=1e-3, atol=1e-3)
@@ -143,10 +143,10 @@ def assert_slopes(actuator, stages, rng, tmp_path):
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_slopes_are_those_of_a_tape(name, rng, tmp_path):
-    attrs = SLOPES | BOUNDS
-    actuator = actuon.Actuator(range(N), stages=stages_of(name), accumulate=False, control_tangent_attrs=attrs)
-    sim = assert_slopes(actuator, stages_of(name), rng, tmp_path)
+def test_derivatives_are_those_of_a_tape(name, rng, tmp_path):
+    attrs = DERIVATIVES | BOUNDS
+    actuator = actuon.Actuator(range(N), stages=stages_of(name), accumulate=False, control_derivative_attrs=attrs)
+    sim = assert_derivatives(actuator, stages_of(name), rng, tmp_path)
     lowest, highest, effort = (sim[key].numpy() for key in ("lowest", "highest", "joint_f"))
     assert (lowest <= highest).all()
     slack = 1e-4 * np.abs(effort) + 1e-5
@@ -169,11 +169,11 @@ def test_every_built_in_stage_is_among_them():
     assert not missing, f"{missing}: add an oracle class to tests/support/motor_oracle.py, or a chain to CHAINS"
 
 
-def test_slopes_are_differences(rng):
-    """Of a chain that tapes and slopes could get wrong in the same way."""
+def test_derivatives_are_differences(rng):
+    """Of a chain that tapes and derivatives could get wrong in the same way."""
     chain = "gear"
-    attrs = SLOPES | BOUNDS
-    actuator = actuon.Actuator(range(N), stages=stages_of(chain), accumulate=False, control_tangent_attrs=attrs)
+    attrs = DERIVATIVES | BOUNDS
+    actuator = actuon.Actuator(range(N), stages=stages_of(chain), accumulate=False, control_derivative_attrs=attrs)
     arrays = random_arrays(rng)
 
     def effort(**moved):
@@ -191,27 +191,27 @@ def test_slopes_are_differences(rng):
 
 def test_one_dof_per_thread_gives_the_same(rng):
     """Strided arrays take the path of a GPU."""
-    attrs = SLOPES | BOUNDS
+    attrs = DERIVATIVES | BOUNDS
     arrays = random_arrays(rng)
     found = []
     for strided in (False, True):
-        actuator = actuon.Actuator(range(N), stages=stages_of("gear"), accumulate=False, control_tangent_attrs=attrs)
+        actuator = actuon.Actuator(range(N), stages=stages_of("gear"), accumulate=False, control_derivative_attrs=attrs)
         sim = with_results(arrays)
         if strided:
             wide = {key: np.repeat(value.numpy()[:, None], 2, axis=1) for key, value in sim.items()}
             sim = {key: wp.array(value)[:, 0] for key, value in wide.items()}
         actuator.step(sim, sim, None, None, DT)
-        found.append({key: np.array(sim[key].numpy()) for key in (*SLOPES.values(), *BOUNDS.values(), "joint_f")})
+        found.append({key: np.array(sim[key].numpy()) for key in (*DERIVATIVES.values(), *BOUNDS.values(), "joint_f")})
     for key, values in found[0].items():
         np.testing.assert_array_equal(found[1][key], values, err_msg=key)
 
 
-def test_a_law_of_ones_own_has_slopes(rng, tmp_path):
+def test_a_law_of_ones_own_has_derivatives(rng, tmp_path):
     def stages():
         return [actuon.ControllerPD(30.0, 0.8), ClampingSoft(10.0)]
 
-    actuator = actuon.Actuator(range(N), stages=stages(), accumulate=False, control_tangent_attrs=SLOPES)
-    assert_slopes(actuator, stages(), rng, tmp_path)
+    actuator = actuon.Actuator(range(N), stages=stages(), accumulate=False, control_derivative_attrs=DERIVATIVES)
+    assert_derivatives(actuator, stages(), rng, tmp_path)
 
 
 def test_a_controller_that_is_held_is_a_constant(rng):
@@ -222,34 +222,39 @@ def test_a_controller_that_is_held_is_a_constant(rng):
         clamping=[motor],
         accumulate=False,
         control_every=2,
-        control_tangent_attrs=SLOPES,
+        control_derivative_attrs=DERIVATIVES,
     )
     states, _ = warmed_up(actuator, rng)
-    slopes = []
+    derivatives = []
     for _ in range(2):
         sim = with_results(random_arrays(rng))
         actuator.step(sim, sim, *states, DT)
         states = states[::-1]
-        slopes.append({key: sim[key].numpy() for key in ("by_q", "by_qd")})
-    for found in slopes:
+        derivatives.append({key: sim[key].numpy() for key in ("by_q", "by_qd")})
+    for found in derivatives:
         np.testing.assert_array_equal(found["by_q"], 0.0)
         assert (found["by_qd"] < 0.0).any()  # the motor brakes by itself where the voltage is at its limit
 
 
-def test_chains_without_slopes_say_why():
+def test_chains_without_derivatives_say_why():
     coupled = actuon.TransmissionCoupled([[1.0, 1.0], [1.0, -1.0]], [0, 1])
     actuator = actuon.Actuator([0, 1], actuon.ControllerPD(1.0, 1.0), transmission=coupled)
-    assert "TransmissionCoupled brings its own kernels" in actuator.slope_obstacle()
+    assert "TransmissionCoupled brings its own kernels" in actuator.derivative_obstacle()
     with pytest.raises(actuon.StructureError, match="has no derivatives: TransmissionCoupled brings"):
         actuon.Actuator(
-            [0, 1], actuon.ControllerPD(1.0, 1.0), transmission=coupled, control_tangent_attrs={"effort_slope_q": "a"}
+            [0, 1],
+            actuon.ControllerPD(1.0, 1.0),
+            transmission=coupled,
+            control_derivative_attrs={"effort_derivative_q": "a"},
         )
     taped = actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), requires_grad=True)
-    assert "requires_grad=True" in taped.slope_obstacle()
-    assert "fused=False" in actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), fused=False).slope_obstacle()
+    assert "requires_grad=True" in taped.derivative_obstacle()
+    assert "fused=False" in actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), fused=False).derivative_obstacle()
     with pytest.raises(actuon.StructureError, match="has no derivatives: its stages are launched one by one"):
-        actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), fused=False, control_tangent_attrs={"effort_slope_q": "a"})
-    assert actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0)).slope_obstacle() == ""
+        actuon.Actuator(
+            [0], actuon.ControllerPD(1.0, 1.0), fused=False, control_derivative_attrs={"effort_derivative_q": "a"}
+        )
+    assert actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0)).derivative_obstacle() == ""
 
 
 @pytest.mark.parametrize("file", ["unitree_go1.pt", "anydrive_v3_lstm.pt"])
@@ -261,5 +266,5 @@ def test_published_networks(file, rng, tmp_path):
     def stages():
         return [kind(NETWORKS / file), actuon.ClampingDCMotor(60.0, 30.0, 30.0)]
 
-    actuator = actuon.Actuator(range(N), stages=stages(), accumulate=False, control_tangent_attrs=SLOPES)
-    assert_slopes(actuator, stages(), rng, tmp_path)
+    actuator = actuon.Actuator(range(N), stages=stages(), accumulate=False, control_derivative_attrs=DERIVATIVES)
+    assert_derivatives(actuator, stages(), rng, tmp_path)

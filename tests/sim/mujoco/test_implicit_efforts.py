@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slopes of efforts in MuJoCo: taken into the solve, kept to bounds, shown as applied, and given back."""
+"""Derivatives of efforts in MuJoCo: taken into the solve, kept to bounds, shown as applied, and given back."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Stiff:
         self.robots.set_dof_position_targets(self.target)
 
     def line(self):
-        """Effort and slopes in the present state, and that state, each of shape (robots, 2)."""
+        """Effort and derivatives in the present state, and that state, each of shape (robots, 2)."""
         q, qd = self.robots.get_dof_positions().numpy(), self.robots.get_dof_velocities().numpy()
         wanted = self.kp * (self.target - q) - self.kd * qd
         effort = np.clip(wanted, -self.most, self.most)
@@ -92,15 +92,15 @@ def test_efforts_shown_after_a_step_are_those_that_moved_the_joints(num_envs, in
             mujoco.mj_forward(model, data)
             mujoco.mj_fullM(model, data, full)
             bias[:] = data.qfrc_bias
-            effort, slope_q, slope_qd, q, qd = drive.line()
+            effort, derivative_q, derivative_qd, q, qd = drive.line()
             simulation.step()
             after = simulation.data[0]
-            line = effort[0] + slope_qd[0] * (after.qvel - qd[0])
+            line = effort[0] + derivative_qd[0] * (after.qvel - qd[0])
             if integrator == "discrete":
-                line += slope_q[0] * (after.qpos - q[0])
+                line += derivative_q[0] * (after.qpos - q[0])
             shown = drive.robots.get_dof_efforts().numpy()
             np.testing.assert_allclose(shown, [line] * num_envs, rtol=2e-4, atol=2e-3)
-            if integrator != "implicit":  # which adds slopes of Coriolis forces
+            if integrator != "implicit":  # which adds derivatives of Coriolis forces
                 moved = full @ (after.qvel - data.qvel) / simulation.dt + bias
                 np.testing.assert_allclose(shown[0], moved, rtol=1e-3, atol=2e-3)
         drive.close()
@@ -116,7 +116,7 @@ def test_a_stiff_drive_holds_where_an_explicit_one_diverges():
 
 @pytest.mark.parametrize("num_envs", [1, 12])
 @pytest.mark.parametrize(("dt", "own", "chosen"), [(0.002, "Euler", "implicitfast"), (0.02, "RK4", "discrete")])
-def test_an_integrator_that_ignores_slopes_is_changed_said_and_given_back(num_envs, dt, own, chosen, caplog):
+def test_an_integrator_that_ignores_derivatives_is_changed_said_and_given_back(num_envs, dt, own, chosen, caplog):
     with MujocoSimulation(spec_of(dt, own), num_envs) as simulation:
         before, state = fields_of(simulation.models[-1]), simulation.save_state().engine
         with caplog.at_level(logging.WARNING):
@@ -134,7 +134,7 @@ def test_an_integrator_that_ignores_slopes_is_changed_said_and_given_back(num_en
             np.testing.assert_array_equal(after[name], values, err_msg=name)
 
 
-def test_who_reads_drives_targets_and_limits_sees_nothing_of_what_holds_slopes():
+def test_who_reads_drives_targets_and_limits_sees_nothing_of_what_holds_derivatives():
     with MujocoSimulation(spec_of("0.02", "discrete", limit=LIMIT), 3) as simulation:
         robots = Articulation("r")
         limits, gains = robots.get_dof_max_efforts().numpy(), [g.numpy() for g in robots.get_dof_gains()]
@@ -154,7 +154,7 @@ def test_who_reads_drives_targets_and_limits_sees_nothing_of_what_holds_slopes()
         np.testing.assert_array_equal(robots.get_dof_max_efforts().numpy(), limits)
 
 
-def test_a_limit_of_a_joint_can_be_set_while_slopes_are_held():
+def test_a_limit_of_a_joint_can_be_set_while_derivatives_are_held():
     with MujocoSimulation(spec_of(limit=LIMIT), 3) as simulation:
         robots, drive = Articulation("r"), Stiff(simulation)
         robots.set_dof_max_efforts(7.0, dof_indices=[0], indices=[1])
@@ -236,7 +236,7 @@ def test_without_a_correction_efforts_end_beyond_their_limits(monkeypatch):
 
 
 @pytest.mark.parametrize("num_envs", [1, 12])
-def test_a_saved_state_holds_slopes_and_a_reset_forgets_them(num_envs):
+def test_a_saved_state_holds_derivatives_and_a_reset_forgets_them(num_envs):
     with MujocoSimulation(spec_of(), num_envs) as simulation:
         drive = Stiff(simulation)
         simulation.step(5)
@@ -254,7 +254,7 @@ def test_a_saved_state_holds_slopes_and_a_reset_forgets_them(num_envs):
 
 
 def test_efforts_stay_as_lines_while_nobody_steps_the_motors():
-    """As the last step left them, so that they go on braking."""
+    """Derivatives stay as the last step left them, so motors go on braking."""
     with MujocoSimulation(spec_of(integrator="implicitfast")) as simulation:
         drive = Stiff(simulation)
         simulation.step(3)
@@ -278,7 +278,7 @@ def test_an_effort_that_is_set_by_hand_is_a_constant():
         drive.close()
 
 
-def test_the_default_class_of_a_model_does_not_reach_what_holds_slopes():
+def test_the_default_class_of_a_model_does_not_reach_what_holds_derivatives():
     default = '<default><general gear="50" ctrlrange="-1 1" forcerange="-2 2" dyntype="filter" group="3"/></default>'
     runs = []
     for text in ("", default):
@@ -292,7 +292,7 @@ def test_the_default_class_of_a_model_does_not_reach_what_holds_slopes():
     np.testing.assert_array_equal(*runs)
 
 
-def test_what_cannot_hold_slopes_is_refused_and_stays_as_it_was():
+def test_what_cannot_hold_derivatives_is_refused_and_stays_as_it_was():
     cases = {
         "actuation switched off in its <option>": ('<option><flag actuation="disable"/></option>', False),
         "only to a model from an .xml": ("", True),
@@ -307,7 +307,7 @@ def test_what_cannot_hold_slopes_is_refused_and_stays_as_it_was():
             assert simulation.models[0].nu == before.nu
 
 
-def test_groups_of_actuators_that_are_switched_off_do_not_switch_slopes_off():
+def test_groups_of_actuators_that_are_switched_off_do_not_switch_derivatives_off():
     option = '<option actuatorgroupdisable="0 1"/>'
     runs = []
     for text in ("", option):

@@ -14,9 +14,9 @@ from typing import Any
 
 import warp as wp
 
-from .chain import BOUNDS, SLOPES, Chain, Law, Network
+from .chain import BOUNDS, DERIVATIVES, Chain, Law, Network
 from .forward_mode import VARIABLES, UnsupportedLaw, derivative_of, part_of_law
-from .lanes import Lanes, Slopes, Value, constant
+from .lanes import Derivatives, Lanes, Value, constant
 
 HUGE = 1e20
 """An effort that every limit clips [N·m or N]."""
@@ -31,7 +31,7 @@ SEEDS = {
 """Derivatives of position and velocity themselves."""
 
 
-class Tangent:
+class DerivativeWriter:
     """Writer of the linearisation, law by law.
 
     Args:
@@ -42,7 +42,7 @@ class Tangent:
     def __init__(self, lanes: Lanes, chain: Chain):
         self._lanes = lanes
         written = {write.signal for write in chain.writes}
-        self.has_slopes = chain.has_slopes
+        self.has_derivatives = chain.has_derivatives
         self.has_bounds = not written.isdisjoint(BOUNDS)
         self._asked = {"effort", *(name for stage in chain.stages for law in stage.all_laws for name in law.inputs)}
         self.functions: dict[str, Any] = {}
@@ -50,11 +50,11 @@ class Tangent:
 
     def seeded(self, signal: str, value: Value) -> Value:
         """Return a signal of the simulation, with its derivatives."""
-        return Value(value.name, value.is_lane, SEEDS[signal]) if self.has_slopes and signal in SEEDS else value
+        return Value(value.name, value.is_lane, SEEDS[signal]) if self.has_derivatives and signal in SEEDS else value
 
-    def slopes_of(
+    def derivatives_of(
         self, law: Law, called: str, arguments: Mapping[str, str], values: Mapping[str, Value]
-    ) -> dict[str, Slopes]:
+    ) -> dict[str, Derivatives]:
         """Write the derivatives of the signals that a law returns, before its call.
 
         Args:
@@ -63,32 +63,33 @@ class Tangent:
             arguments: Texts of its arguments for one lane, by name.
             values: Arguments that are signals.
         """
-        if not self.has_slopes:
+        if not self.has_derivatives:
             return {}
-        slopes = {name: values[name].slopes for name in arguments if name in values}
-        given = tuple((name, side) for name, by in slopes.items() for side in (0, 1) if by[side] is not None)
+        derivatives = {name: values[name].derivatives for name in arguments if name in values}
+        given = tuple((name, side) for name, by in derivatives.items() for side in (0, 1) if by[side] is not None)
         if not given:
             return {}
         try:
             function = derivative_of(law.function, given)
         except UnsupportedLaw:
-            return self._by_grad(law, called, arguments, slopes)
-        name = f"{called}_slopes"
+            return self._by_grad(law, called, arguments, derivatives)
+        name = f"{called}_derivatives"
         self.functions[name] = function.function
         made = [
-            [self._lanes.new(f"{signal}_slope_{side}") for side in VARIABLES] for signal in (*law.returns, *law.states)
+            [self._lanes.new(f"{signal}_derivative_{side}") for side in VARIABLES]
+            for signal in (*law.returns, *law.states)
         ]
-        texts = [*arguments.values(), *(self._lanes.at(_there(slopes[name][side])) for name, side in given)]
+        texts = [*arguments.values(), *(self._lanes.at(_there(derivatives[name][side])) for name, side in given)]
         self._lanes.loop.append(f"{', '.join(itertools.chain(*made))} = {name}({', '.join(texts)})")
-        found: dict[str, Slopes] = {}
+        found: dict[str, Derivatives] = {}
         for signal, names, has in zip(law.returns, made, function.returned, strict=False):
             by = [Value(names[side], self._lanes.in_blocks) if has[side] else None for side in (0, 1)]
             found[signal] = by[0], by[1]
         return found
 
     def _by_grad(
-        self, law: Law, called: str, arguments: Mapping[str, str], slopes: Mapping[str, Slopes]
-    ) -> dict[str, Slopes]:
+        self, law: Law, called: str, arguments: Mapping[str, str], derivatives: Mapping[str, Derivatives]
+    ) -> dict[str, Derivatives]:
         """Differentiate a law by `wp.grad`, if forward mode does not support it."""
         names, given = [], []
         for name, kind in law.function.input_types.items():
@@ -103,10 +104,10 @@ class Tangent:
                 self.functions[alone] = part_of_law(law.function, place)
                 partial = {name: self._lanes.new(f"{signal}_by_{name}") for name in names}
                 self._lanes.loop.append(f"{', '.join(partial.values())} = wp.grad({alone})({', '.join(given)})")
-                found[signal] = self._sums(signal, [(partial[name], by) for name, by in slopes.items()])
+                found[signal] = self._sums(signal, [(partial[name], by) for name, by in derivatives.items()])
         return found
 
-    def slopes_now(self, signal: str, now: Value, row: str, share: str) -> Slopes:
+    def derivatives_now(self, signal: str, now: Value, row: str, share: str) -> Derivatives:
         """Return the derivatives of a signal from a ring: zero for past values.
 
         Args:
@@ -116,16 +117,16 @@ class Tangent:
             share: Share of the step before, if two are blended.
         """
         found: list[Value | None] = []
-        for side, slope in zip(("slope_q", "slope_qd"), now.slopes, strict=True):
-            if slope is not None:
+        for side, derivative in zip(("derivative_q", "derivative_qd"), now.derivatives, strict=True):
+            if derivative is not None:
                 name = self._lanes.new(f"{signal}_late_{side}")
-                text = f"wp.where({self._lanes.at(Value(row))} == -1, {self._lanes.at(slope)}, 0.0)"
+                text = f"wp.where({self._lanes.at(Value(row))} == -1, {self._lanes.at(derivative)}, 0.0)"
                 text += f" * (1.0 - {self._lanes.at(Value(share))})" if share else ""
                 self._lanes.for_lanes({name: text}, "FloatBlock")
-            found.append(None if slope is None else Value(name))
+            found.append(None if derivative is None else Value(name))
         return found[0], found[1]
 
-    def slopes_of_network(self, output: str, network: Network, view: Mapping[str, Value]) -> Slopes:
+    def derivatives_of_network(self, output: str, network: Network, view: Mapping[str, Value]) -> Derivatives:
         """Return the derivatives of a network's output, outside the loop over lanes.
 
         Args:
@@ -134,14 +135,14 @@ class Tangent:
             view: Signals by name.
         """
         found: list[Value | None] = []
-        for side, name in enumerate(("slope_q", "slope_qd")):
+        for side, name in enumerate(("derivative_q", "derivative_qd")):
             terms = []
             for place, text in enumerate(network.inputs):
-                slopes = {signal: view[signal].slopes[side] for signal in view}
-                if self.has_slopes and any(
-                    slopes[signal] is not None for signal in network.signals if f"{{{signal}}}" in text
+                derivatives = {signal: view[signal].derivatives[side] for signal in view}
+                if self.has_derivatives and any(
+                    derivatives[signal] is not None for signal in network.signals if f"{{{signal}}}" in text
                 ):
-                    inner = {n: "0.0" if s is None else self._lanes.at(s) for n, s in slopes.items()}
+                    inner = {n: "0.0" if s is None else self._lanes.at(s) for n, s in derivatives.items()}
                     at = f"j + {place + 1} * LANES" if self._lanes.in_blocks else f"{place + 1}"
                     terms.append(f"{output}[{at}] * ({text.format(**inner)})")
             made = self._lanes.new(f"{output}_{name}") if terms else ""
@@ -150,14 +151,14 @@ class Tangent:
             found.append(Value(made) if terms else None)
         return found[0], found[1]
 
-    def _sums(self, signal: str, terms: Sequence[tuple[str, Slopes]]) -> Slopes:
+    def _sums(self, signal: str, terms: Sequence[tuple[str, Derivatives]]) -> Derivatives:
         """Return the derivatives of a signal: the sum of its partial derivatives times those of their variables."""
         sides: list[Value | None] = []
-        for side, name in enumerate(("slope_q", "slope_qd")):
+        for side, name in enumerate(("derivative_q", "derivative_qd")):
             texts = [
-                factor if slope.name == "1.0" else f"{factor} * {self._lanes.at(slope)}"
-                for factor, slopes in terms
-                if (slope := slopes[side]) is not None
+                factor if derivative.name == "1.0" else f"{factor} * {self._lanes.at(derivative)}"
+                for factor, derivatives in terms
+                if (derivative := derivatives[side]) is not None
             ]
             sides.append(self._lanes.variable(f"{signal}_{name}", " + ".join(texts)) if texts else None)
         return sides[0], sides[1]
@@ -167,7 +168,7 @@ class Tangent:
         effort = signals.get("effort")
         if self.has_bounds and effort is not None and effort.bounds is None:
             bounds = constant(f"-{HUGE}"), constant(f"{HUGE}")
-            signals["effort"] = Value(effort.name, effort.is_lane, effort.slopes, bounds)
+            signals["effort"] = Value(effort.name, effort.is_lane, effort.derivatives, bounds)
 
     def bounds_of(
         self, law: Law, called: str, arguments: Mapping[str, str], values: Mapping[str, Value], signals: Sequence[str]
@@ -195,8 +196,8 @@ class Tangent:
 
     def finish(self, signals: dict[str, Value]) -> None:
         """Add the derivatives and bounds of the effort to the signals."""
-        if self.has_slopes:
-            found = zip(SLOPES, signals["effort"].slopes, strict=True)
+        if self.has_derivatives:
+            found = zip(DERIVATIVES, signals["effort"].derivatives, strict=True)
             signals |= {name: value or constant("0.0") for name, value in found}
         if self.has_bounds:
             bounds = signals["effort"].bounds

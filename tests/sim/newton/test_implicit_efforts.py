@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slopes of efforts in Newton: which solvers take them in, what they apply, and what is given back."""
+"""Derivatives of efforts in Newton: which solvers take them in, what they apply, and what is given back."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_limits_bind(tmp_path, num_envs, monkeypatch):
     path = tmp_path / "stopped.xml"
     path.write_text(LINK.replace("damping=", 'limited="true" range="-0.2 0.2" damping='))
     assert 0.39 < largest_effort(path, num_envs) <= 0.4 * 1.011
-    monkeypatch.setattr("actuon.sim.newton.slopes.CORRECTIONS", 0)
+    monkeypatch.setattr("actuon.sim.newton.implicit_efforts.CORRECTIONS", 0)
     assert largest_effort(path, num_envs) > 0.7
 
 
@@ -129,7 +129,7 @@ def test_a_robot_moves_as_it_would_beside_others(link):
         np.testing.assert_array_equal(ends(chosen), everyone[chosen])
 
 
-def test_a_saved_state_holds_slopes_and_a_reset_forgets_them(link):
+def test_a_saved_state_holds_derivatives_and_a_reset_forgets_them(link):
     with NewtonSimulation(link, 3, dt=0.005) as simulation, attached() as actuators:
         robots = actuators.articulation
         robots.set_dof_position_targets(0.3)
@@ -160,7 +160,7 @@ def test_a_saved_state_holds_slopes_and_a_reset_forgets_them(link):
         ({"integrator": "rk4"}, "SolverMuJoCo ignores derivatives of efforts with the integrator 'rk4'"),
     ],
 )
-def test_solvers_that_take_in_no_slopes_are_refused_by_name(options, why, link):
+def test_solvers_that_take_in_no_derivatives_are_refused_by_name(options, why, link):
     with NewtonSimulation(link, **options) as simulation:
         with pytest.raises(actuon.SimulationError, match=f"effort_mode: {why}"):
             attached()
