@@ -38,11 +38,14 @@ def _pages(entries: Any) -> Iterator[str]:
 
 
 def _link(page: str) -> str:
+    """Return the link to a page, with the question that it answers, or its first sentence."""
     text = (ROOT / "docs" / page).read_text("utf-8")
+    text = re.sub(r'^--8<-- "(.+)"$', lambda found: (ROOT / found[1]).read_text("utf-8"), text, flags=re.MULTILINE)
     title = re.search(r"^# (.+)$", text, re.MULTILINE)
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     paragraphs = re.findall(r"^(?=[A-Z`\[])(?:.+\n?)+", prose, re.MULTILINE)
-    sentence = re.split(r"(?<=[.?!])\s", " ".join(paragraphs[0].split()))[0] if paragraphs else ""
+    sentences = [re.split(r"(?<=[.?!])\s", " ".join(paragraph.split()))[0] for paragraph in paragraphs]
+    sentence = next((each for each in sentences if each[-1] in ".?:"), "")
     plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", sentence)
     name = title[1] if title else Path(page).stem.capitalize()
     return f"- [{name}]({page.removesuffix('.md')}.html)" + (f": {plain}" if plain else "")

@@ -45,21 +45,36 @@ def number(cell: str) -> float:
 
 
 HIDDEN = {
-    "sizes": ("best µs",),
-    "chains": ("best µs", "back to back, best µs", "÷ in place", "÷ equal delays"),
+    "chains": ("÷ in place", "÷ equal delays"),
     "environments": ("÷ given, CPU", "at most"),
     "one_robot": ("step() ÷", "step(10) ÷", "share, %"),
 }
 """Columns that only ``tables.json`` has, so that tables fit the page."""
+BEST = "best µs", "back to back, best µs"
+"""Columns that pages leave out of tables with times in a loop."""
+
+
+SHOWN = {
+    "who": "implementation",
+    "chain": "motor model",
+    "what": "computed",
+    "given, ms": "replay, ms",
+    "÷ given": "÷ replay",
+    "efforts given, µs": "replay, µs",
+    "loaded ÷ given": "loaded ÷ replay",
+}
+"""Headers as pages show them, by the header in ``tables.json``."""
 
 
 def markdown(name: str) -> str:
-    """Return a table as Markdown, without its `HIDDEN` columns."""
+    """Return a table as Markdown, without hidden columns. Columns of numbers are aligned to the right."""
     table = tables()[name]
-    shown = [i for i, header in enumerate(table["header"]) if header not in HIDDEN.get(name, ())]
+    hidden = {*HIDDEN.get(name, ()), *(BEST if "in a loop, median µs" in table["header"] else ())}
+    shown = [i for i, header in enumerate(table["header"]) if header not in hidden]
     rows = [[cells[i] for i in shown] for cells in (table["header"], *table["rows"])]
-    lines = [rows[0], ["---", *("--:" for _ in shown[1:])], *rows[1:]]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    head = [SHOWN.get(header, header) for header in rows[0]]
+    sides = ["--:" if re.match(r"\W*\d", cell) else "---" for cell in rows[-1]]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, ["---", *sides[1:]], *rows[1:]))
 
 
 def _rows(name: str, **where: str) -> list[dict[str, str]]:
@@ -74,8 +89,11 @@ def _span(values: Sequence[float], form: str = "{:.0f}") -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _beyond(peer: str, layout: str | None = None) -> str:
-    who = "Actuon, two states", "Actuon, in place", "Actuon, captured graph"
+LAUNCH = "Actuon, two states", "Actuon, in place", "Actuon, captured graph"
+"""Rows of one launch for all joints."""
+
+
+def _beyond(peer: str, layout: str | None = None, who: Sequence[str] = LAUNCH) -> str:
     rows = [row for row in _rows("sizes") if row["who"] in who and layout in (None, row["layout"])]
     low, high = (f([number(row[f"faster than {peer}"]) for row in rows]) for f in (min, max))
     return f"{low:.1f} to {high:.0f}"
@@ -108,9 +126,20 @@ def _stiff_arm(header: str) -> str:
     return row[header]
 
 
-def _worst_pose() -> str:
+def _worst_pose() -> list[float]:
     delays = tables()["stability"]["header"][4:]
-    return _span([number(row[delay]) for row in _rows("stability", pose="worst") for delay in delays], "{:.2f}")
+    return [number(row[delay]) for row in _rows("stability", pose="worst") for delay in delays]
+
+
+def _newton_step(value: Callable[[dict[str, str]], float]) -> str:
+    """Return the span of a value over one robot in Newton, with the engine's step captured."""
+    return _span([value(row) for row in _rows("one_robot") if row["engine"].startswith("Newton")])
+
+
+def _excess(header: str) -> str:
+    """Return the span of an excess over limits, or its upper end for implicit motors."""
+    found = column("implicit_excess", header)
+    return f"{max(found):.0f} %" if header == "implicit" else f"{_span(found)} %"
 
 
 FIGURES: dict[str, Callable[[], str]] = {
@@ -118,6 +147,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "beyond_newton_contiguous": lambda: _beyond("Newton", "contiguous"),
     "beyond_newton_scattered": lambda: _beyond("Newton", "scattered"),
     "beyond_torch": lambda: _beyond("PyTorch"),
+    "beyond_newton_by_robot": lambda: _beyond("Newton", who=["Actuon, robot by robot"]),
+    "beyond_torch_by_robot": lambda: _beyond("PyTorch", who=["Actuon, robot by robot"]),
     "networks_beyond_torch": lambda: _times("networks"),
     "groups_beyond_torch": lambda: _times("groups"),
     "beyond_copying": lambda: _span(column("chains", "÷ copying (of best)"), "{:.1f}"),
@@ -129,7 +160,15 @@ FIGURES: dict[str, Callable[[], str]] = {
     "one_robot_loop": lambda: _rows("one_robot", engine="MuJoCo", drives="actuators")[0]["loop, beyond, µs"],
     "stiff_explicit": lambda: _stiff_arm("explicit"),
     "stiff_implicit": lambda: _stiff_arm("implicit, `implicitfast`"),
-    "stability_worst": _worst_pose,
+    "newton_step": lambda: _newton_step(lambda row: number(row["beyond, µs"])),
+    "newton_ten_steps": lambda: _newton_step(
+        lambda row: 100 * (number(row["step(10), µs each"]) / number(row["captured, µs"]) - 1)
+    ),
+    "steps_retaken": lambda: f"{100 * max(column('environments', 'steps retaken')):.0f} %",
+    "excess_explicit": lambda: _excess("explicit"),
+    "excess_implicit": lambda: _excess("implicit"),
+    "stability_worst": lambda: _span(_worst_pose(), "{:.2f}"),
+    "stability_error": lambda: f"{100 * max(abs(ratio - 1) for ratio in _worst_pose()):.0f} %",
     "xl330_fitted": lambda: f"{_accuracy('servo_m2q'):.0f}",
     "xl330_without_kp_100": lambda: _without("kp 100"),
     "xl330_without_kp_200": lambda: _without("kp 200"),

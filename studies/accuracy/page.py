@@ -7,15 +7,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _INTRODUCTION = """<!-- Written by `make accuracy` from accuracy.json. Do not edit. -->
-# How accurate fits are
+# Accuracy
 
 How well do fitted motors predict motions that they were not fitted to? On logs of three real robots, the mean absolute
 error of the position is 6 to 25 mrad.
 
 Errors are [closed loop](../fit/index.md): the simulation starts at the first measured state and receives the logged
 commands, without resets, over whole runs or the windows that are stated. *Held out* are runs that the model was not
-fitted to. The logs are public: each section links its source. [accuracy.json](accuracy.json) has all numbers;
-`make accuracy ONLY=xl330` measures one part again, on logs in a folder `../shared/data` next to the checkout.
+fitted to. The logs are public: each section links its source. [accuracy.json](accuracy.json) has all numbers.
+"""
+
+_REPEAT = """## Repeat it
+
+`python -m studies.accuracy --data FOLDER --only xl330` measures one part again. `make accuracy ONLY=xl330` reads the
+folder `../shared/data`. Put these files into it:
+
+| files | source |
+|---|---|
+| `xl330/*.json.gz` | BAM, `data.bak/raw` of commit af22604, compressed |
+| `motors/xl330_m1.json` to `xl330_m6.json` | BAM, the published parameters of the XL330 |
+| `ak80_6/trajectory_*.csv.gz` | double_pendulum, `data/experiment_records/design_C.0/20220914/sys_id`, compressed |
+| `so101/logs/*.csv.gz` | sage, `output/real/so101/custom`: one table per motion, joined by row from its two |
+| `so101/so101_arm.xml` | Menagerie, `robotstudio_so101/so101.xml`, without meshes and camera |
+
+Next: [Fit](../fit/index.md) · [Models](../fit/models.md) · [Record a motion](../fit/record.md)
 """
 
 _FAR = 3.0
@@ -98,6 +113,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     for name in _DATA:
         yield from _data_set(name, found.get(name, _not_run(name)))
     yield from _synthetic(found.get("synthetic", _not_run("synthetic")))
+    yield _REPEAT
 
 
 def _not_run(name: str) -> dict[str, str]:
@@ -118,8 +134,8 @@ def _overview(found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from _picture("overview")
     yield (
-        "Errors of others come from other runs of the same robots, the XL330's at another gain. They are not the same "
-        "test.\n"
+        "Other tools were measured on other runs, on the XL330 also at another gain, so hatched bars are not "
+        "comparable one to one.\n"
     )
 
 
@@ -219,8 +235,8 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
     yield "|---|--:|--:|--:|"
     yield from (f"| {name} | {_spread(part['models'][name]['mae_mrad'])} |" for name in names)
     yield (
-        f"\nFar is more than {_FAR:g} times: the search ended in a wrong minimum, which the "
-        "[verdict](../fit/index.md#is-it-any-good) reports.\n"
+        f"\n*Far above* means more than {_FAR:g} times: the search ended in a local minimum. The "
+        "[verdict](../fit/index.md#is-it-any-good) reports it.\n"
     )
     yield from _picture("synthetic")
     yield from _folded("parameters", _parameters(part))

@@ -9,6 +9,7 @@ import inspect
 import logging
 import operator
 import re
+import textwrap
 import tomllib
 import typing
 from pathlib import Path
@@ -104,8 +105,29 @@ def test_every_page_is_in_the_navigation_of_the_site_and_in_the_index_of_its_fol
         )
 
 
+def title(page):
+    text = INCLUDED.sub(lambda found: (ROOT / found[1]).read_text(), page.read_text())
+    return re.search(r"^# (.+)$", text, re.MULTILINE)[1]
+
+
+def test_the_index_of_a_folder_names_pages_by_their_titles():
+    for index in set(DOCS.glob("*/index.md")) - {DOCS / "fit/index.md"}:  # whose names are shorter
+        for name, page in re.findall(r"^\| \[([^\]]+)\]\(([\w/]+\.md)\) \|", index.read_text(), re.MULTILINE):
+            assert name == title(index.parent / page), f"{index.relative_to(ROOT)}: {page}"
+
+
+def test_pages_end_with_two_or_three_next_links():
+    for page in DOCS.glob("*/*.md"):
+        if page.name not in ("index.md", "changelog.md"):
+            last = page.read_text().splitlines()[-1]
+            assert last.startswith("Next: "), page
+            assert len(re.findall(r"\]\(", last)) in (2, 3), f"{page}: {last}"
+
+
 def test_the_map_for_language_models_links_every_page():
-    links = re.findall(r"^- \[[^\]]+\]\(([^)]+)\)", llms_text(), re.MULTILINE)
+    links = dict(re.findall(r"^- \[[^\]]+\]\(([^)]+)\)(?:: (.*))?$", llms_text(), re.MULTILINE))
+    for link, question in links.items():
+        assert question.endswith("?") or link.startswith("reference/api/"), f"{link}: {question}"
     assert sorted(links) == sorted(str(page.relative_to(DOCS).with_suffix(".html")) for page in DOCS.rglob("*.md"))
 
 
@@ -230,7 +252,7 @@ def test_version_is_in_the_changelog_and_the_citation():
 
 def test_readme_names_the_commands():
     readme = (ROOT / "README.md").read_text()
-    for command in ("make demo", "make test", "make docs"):
+    for command in ("make test", "make docs"):
         assert command in readme
 
 
@@ -245,10 +267,12 @@ def test_measured_tables_and_figures_are_those_that_were_kept():
 
 
 def test_code_fits_the_page():
+    fenced = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
     for page in PAGES:
-        for block in re.findall(r"^```\w+\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
-            for line in block.splitlines():
-                assert len(line) <= 92, f"{page.relative_to(ROOT)}: {line}"
+        text = page.read_text()
+        indented = re.findall(r"(?<=\n\n)(?: {4}.*\n+)+", fenced.sub("", text))
+        for line in "".join([*fenced.findall(text), *map(textwrap.dedent, indented)]).splitlines():
+            assert len(line) <= 92, f"{page.relative_to(ROOT)}: {line}"
 
 
 def test_tables_fit_the_page():
@@ -263,5 +287,17 @@ def test_the_measured_tables_say_on_which_machine():
     assert re.search(r"\d+ cores", page)
 
 
-def test_lines_of_the_changelog_are_short():
-    assert all(len(line) <= 120 for line in (ROOT / "CHANGELOG.md").read_text().splitlines())
+def test_entries_of_the_changelog_are_short_lines():
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    assert all(len(line) <= 120 for line in lines)
+    assert not [line for line in lines if line.startswith(" ")], "an entry is one line"
+
+
+def test_links_of_the_changelog_lead_to_pages_from_the_file_and_from_the_site():
+    definition = re.compile(r"^\[(\w+)\]: (\S+)$", re.MULTILINE)
+    text = (ROOT / "CHANGELOG.md").read_text()
+    page = DOCS / "project/changelog.md"
+    pages = {name: (ROOT / target).resolve() for name, target in definition.findall(text)}
+    assert pages == {name: (page.parent / target).resolve() for name, target in definition.findall(page.read_text())}
+    assert all(target.exists() for target in pages.values())
+    assert set(re.findall(r"\]\[(\w+)\]", text)) == set(pages)

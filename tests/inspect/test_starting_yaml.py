@@ -750,7 +750,7 @@ NO_MESH = """<mujoco><asset><mesh name="m" file="lost.stl"/></asset><worldbody><
         ("none.xml", "'none.xml' does not exist"),
         ("robot.txt", "'robot.txt' has the format '.txt'; must be one of .usda"),
         ("broken.xml", "Line number=3"),
-        ("empty.xml", "'empty.xml' is empty; write a robot or motors into it"),
+        ("empty.xml", "'empty.xml' is empty; must be a valid .xml file"),
         ("page.xml", "'page.xml' cannot be read"),
         ("drone.xml", "'drone.xml' holds no robot"),
         ("mesh.xml", "lost.stl"),
