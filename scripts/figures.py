@@ -86,6 +86,7 @@ def on_white(model: Any) -> None:
     model.light_type[:] = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
     model.vis.map.haze = 0.0
     model.vis.headlight.ambient[:] = 0.55
+    model.vis.quality.shadowsize, model.vis.map.shadowclip = 8192, 0.6
     model.tex_data[:] = 255
     ground = model.geom("ground").id
     model.geom_matid[ground], model.geom_rgba[ground], model.geom_size[ground] = -1, 1.0, (50.0, 50.0, 0.1)
