@@ -104,6 +104,9 @@ class DelayedPDActuator(ActuatorBase):
     the envelope of a DC motor limits efforts.
     """
 
+    saturation_effort: Tensor
+    """Stall effort of the motor [N·m], if the config has one."""
+
     def _resolve(self) -> dict[str, Resolved]:
         for name in ("min_delay", "max_delay"):
             value = getattr(self.cfg, name)
