@@ -175,6 +175,15 @@ def test_what_functions_return_is_checked(make):
         env.step(np.zeros((2, 2)))
 
 
+def test_joints_without_gains_are_named(make, caplog):
+    said = "kp and kd are 0: these joints will not track targets: knee"
+    motors = {"hip": PD, "knee": actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 0.0))}
+    make(1, motors, act=lambda env, actions: None)
+    assert said not in caplog.text
+    make(1, motors)
+    assert caplog.text.count(said) == 1
+
+
 def test_a_file_with_two_robots_is_refused(tmp_path):
     path = tmp_path / "two.xml"
     bodies = "".join(f'<body name="{name}"><joint name="{name}_j"/><geom size=".1"/></body>' for name in "ab")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +16,7 @@ from gymnasium.vector.utils import batch_space
 
 from ..actuator.config import ActuatorConfig
 from ..arrays import numbers
-from ..attach.articulation_actuators import ArticulationActuators
+from ..attach.articulation_actuators import ArticulationActuators, without_gains
 from ..attach.groups.randomisation import Distribution
 from ..attach.telemetry import Telemetry
 from ..errors import ArrayError, ArrayTypeError, ParameterError, SimulationError, listed, located, shown
@@ -28,6 +29,8 @@ from .camera import Camera
 
 RobotMotors: TypeAlias = PathLike | ActuatorConfig | Mapping[str, ActuatorConfig] | None
 RENDER_MODES = ("rgb_array",)
+
+_log = logging.getLogger("actuon.actuators")
 
 
 class RobotEnv(VectorEnv):
@@ -129,6 +132,8 @@ class RobotEnv(VectorEnv):
             raise ParameterError(f"'{robot}' must hold one robot; it holds: {names or 'none'}")
         self.robots = Articulation(self.simulation.robots[0].name, self.simulation)
         configs = _configs(motors, self.robots.dof_names)
+        if act is None and (said := without_gains(configs)):
+            _log.warning("%s", said)
         self.actuators = (
             ArticulationActuators.from_actuators(
                 self.simulation.robots[0].name,
