@@ -2,6 +2,10 @@
 """A drop-in ``newton.ModelBuilder`` with Actuon's actuators in ``model.actuators``, a drive that runs a motor model in
 Newton's own actuators, and Actuon's classes by their names in ``newton.actuators``."""
 
+from .errors import check_installed as _check_installed
+
+_check_installed(["newton", "mujoco"], "newton", "actuon.newton")
+
 from .actuator.actuator import Actuator as Actuator
 from .actuator.newton_parts import (
     ClampingBase as ClampingBase,

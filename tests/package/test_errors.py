@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import pickle
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -91,6 +92,30 @@ def test_a_loaded_module_without_a_specification_is_installed(monkeypatch):
     check_installed(["stub"], "fit", "a fit")
     with pytest.raises(actuon.MissingExtraError, match="a fit needs 'no_such_module'"):
         check_installed(["stub", "no_such_module"], "fit", "a fit")
+
+
+@pytest.mark.parametrize(
+    ("missing", "module", "extra"),
+    [
+        ("mujoco", "actuon.newton", "newton"),
+        ("newton", "actuon.newton", "newton"),
+        ("mujoco", "actuon.studio", "studio"),
+        ("scipy", "actuon.studio", "studio"),
+        ("viser", "actuon.studio", "studio"),
+    ],
+)
+def test_a_module_names_its_own_extra(missing, module, extra):
+    code = f"import sys; sys.modules[{missing!r}] = None; import {module}"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    said = f"{module} needs '{missing}': install it with  pip install 'actuon[{extra}]'"
+    assert said in ended.stderr.splitlines()[-1]
+
+
+def test_studio_names_its_extra_before_it_reads_a_robot():
+    code = "import sys; sys.modules['scipy'] = None; from actuon.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "studio", "no_such_robot.xml"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "actuon.studio needs 'scipy': install it with" in " ".join(ended.stderr.split())
 
 
 def test_other_errors_pass_through():

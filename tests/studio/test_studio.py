@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import mujoco
@@ -720,12 +719,6 @@ def test_robots_are_let_go_of_where_a_record_cannot_be_saved(tmp_path):
     with pytest.raises(actuon.RobotFileError, match="cannot be written: it is not a regular file"):
         session.close()
     assert session.real.simulation.is_closed
-
-
-def test_a_missing_extra_is_reported_before_the_robot_is_loaded(monkeypatch):
-    monkeypatch.setitem(sys.modules, "viser", None)
-    with pytest.raises(actuon.MissingExtraError, match="the page in the browser needs 'viser'"):
-        actuon.studio.Studio("no_such_robot.xml")
 
 
 def test_a_robot_without_meshes_is_drawn_as_rods():

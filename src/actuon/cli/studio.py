@@ -43,7 +43,7 @@ def studio(
         port: Port to listen at; the next free one if it is taken.
         record: Save every step at the end (.npz, .csv).
     """
-    from actuon.robot_source import find_source
+    from actuon.studio import find_source
 
     if record is not None:
         check_record(record)

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from ..errors import check_installed
+
+check_installed(("cmaes", "mujoco", "ruamel.yaml", "scipy", "trimesh", "viser"), "studio", "actuon.studio")
+
 from ..robot_source import find_source as find_source
 from .page import Studio as Studio
 from .session import Session as Session
