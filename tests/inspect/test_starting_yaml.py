@@ -156,7 +156,7 @@ def test_a_robot_that_only_a_tendon_moves_is_refused(tmp_path, complaint):
     ):
         error = complaint(*line)
         assert "has no joint for an actuator: moved by 'fingers_actuator' through a tendon" in error
-        assert "Articulation.set_tendon_targets() moves it as it is" in error
+        assert "Articulation.set_tendon_targets() moves it unchanged" in error
         assert "actuon init" not in error
     assert "actuon init" not in command("inspect", path)
 
@@ -681,7 +681,7 @@ def test_usd_drives_are_converted_to_metres_and_kilograms(length, mass, tmp_path
 def test_a_usd_robot_moves_with_what_was_written_for_it(tmp_path):
     """Its own actuators taken away: otherwise they, and not the YAML beside it, drive it."""
     path = copied(ASSETS / "arm.usda", tmp_path)
-    assert "its own actuators, which a YAML next to it does not replace" in command("init", path)
+    assert "the file contains actuators, which take precedence over a YAML next to it" in command("init", path)
     stage = Usd.Stage.Open(str(path))
     stage.RemovePrim(stage.GetDefaultPrim().GetPath().AppendChild("Actuators"))
     stage.GetRootLayer().Save()
@@ -791,5 +791,5 @@ def test_a_usd_robot_with_actuators_says_so(tmp_path):
     add(stage, EXAMPLES["pd"])
     stage.GetRootLayer().Save()
     out = command("init", tmp_path / "robot.usda")
-    assert "actuon export writes those" in out
+    assert "`actuon export` writes them to a YAML" in out
     assert "to be set: kp and kd of hip_knee, slide" in out
