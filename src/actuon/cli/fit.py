@@ -230,8 +230,7 @@ def apply(
     Args:
         file: Motor file (actuon.yaml).
     """
-    from actuon.fit import apply as applied
-    from actuon.fit.apply import replay_step
+    from actuon.fit import apply as applied, replay_step
     from actuon.fit.fitting import findings_of
 
     actuon.quiet()

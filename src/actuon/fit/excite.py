@@ -25,11 +25,11 @@ from ..files import replacing
 from ..logs import JointLog, Log
 from ..robot_files.provenance import Provenance
 from ..typing import PathLike
-from .apply import models_of
 from .model import Model, from_unit, place_of, to_unit, value_at
 from .plants.known_load import SMOOTHED, KnownLoadPlant, Load
 from .plants.plant import Scales
 from .refine import CONFIDENCE, Estimate, along_singular_vectors, undetermined
+from .replay import models_of
 from .terms import JointFacts, build_model
 
 UNNAMED = "joint"
