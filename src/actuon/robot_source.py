@@ -204,7 +204,7 @@ def find_source(
     if suffix in YAML_FORMATS:
         if actuators is not None:
             raise RobotFileError(
-                f"got '{actuators}' for the motors in '{path}'; name a robot file instead of the latter",
+                f"got '{actuators}' for the motors in '{path}'; name a robot file instead of '{path}'",
                 option=_ACTUATORS,
             )
         return RobotSource(path.name, None, allow_torch, actuators=path)

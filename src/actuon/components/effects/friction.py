@@ -272,7 +272,7 @@ class EffectFriction(Friction, Effect):
         if not self.in_engine and self._values["inertia"] is None:
             which = "the motor side of the spring or coupling" if self.behind_spring else "the joint and its load"
             raise StructureError(
-                f"EffectFriction: needs inertia, that of {which} [kg·m²], because no engine solves friction here: "
-                "friction is limited to the effort that stops this inertia within a step"
+                f"EffectFriction: needs inertia, that of {which} [kg·m²], because no engine solves friction here, or "
+                "the engine's options disable it: friction is limited to the effort that stops this inertia in a step"
             )
         super().finalize(device, num_actuators)
