@@ -167,7 +167,7 @@ def values_table() -> str:
 
 def catalogue_table() -> str:
     """A Markdown table: the motors of the catalogue, with their main values at the joint."""
-    heads = "name", "vendor", "robots", "peak torque [N·m]", "speed [rad/s]", "ratio"
+    heads = "name", "on the motor", "vendor", "peak torque [N·m]", "speed [rad/s]", "ratio"
     lines = [f"| {' | '.join(heads)} |", "|---|---|---|--:|--:|--:|"]
     for motor in map(actuon.find_motor, actuon.motor_names()):
         values = motor.datasheet.at_joint
@@ -177,7 +177,19 @@ def catalogue_table() -> str:
         numbers = ["" if value is None else f"{value:.3g}" for value in (peak, speed, values.get("gear_ratio"))]
         if speed is None and "rated_speed" in values:
             numbers[1] = f"rated {values['rated_speed']:.3g}"
-        lines.append(f"| `{motor.name}` | {motor.vendor} | {', '.join(motor.robots)} | {' | '.join(numbers)} |")
+        lines.append(f"| `{motor.name}` | {', '.join(motor.aliases)} | {motor.vendor} | {' | '.join(numbers)} |")
+    return "\n".join(lines) + "\n"
+
+
+def robots_table() -> str:
+    """A Markdown table: robots, and the motors of their joints."""
+    robots: dict[str, list[str]] = {}
+    for motor in map(actuon.find_motor, actuon.motor_names()):
+        for robot in motor.robots:
+            name, _, joints = robot.partition(" (")
+            robots.setdefault(name, []).append(f"`{motor.name}`{joints and ': '}{joints.removesuffix(')')}")
+    lines = ["| robot | motors |", "|---|---|"]
+    lines += [f"| {name} | {'<br>'.join(motors)} |" for name, motors in sorted(robots.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -228,6 +240,7 @@ def with_tables(docs: Path, page: Path) -> str:
         "terms": lambda _: terms_table(),
         "values": lambda _: values_table(),
         "catalogue": lambda _: catalogue_table(),
+        "robots": lambda _: robots_table(),
     }
 
     def written(found: re.Match[str]) -> str:

@@ -36,7 +36,7 @@ def test_there_are_many_and_every_figure_has_a_source():
     for name in NAMES:
         motor = actuon.find_motor(name)
         assert set(motor.sources) == set(motor.datasheet.values)
-        assert set(written[name]) <= {"vendor", "robots", "sources", "values", "notes"}
+        assert set(written[name]) <= {"vendor", "aliases", "robots", "sources", "values", "notes", "tolerance"}
         assert set(written[name]["sources"]) == {said["source"] for said in written[name]["values"].values()}
         assert all(set(said) <= {"value", "at", "source"} for said in written[name]["values"].values())
         assert all("." in source for source in motor.sources.values())
@@ -96,6 +96,17 @@ def test_names_are_found_however_they_are_spelled():
         actuon.find_motor("ak809v9")
     with pytest.raises(actuon.ParameterError, match="got 7; must be the name of a motor"):
         actuon.find_motor(7)
+
+
+def test_names_on_motors_are_aliases(tmp_path):
+    """Each names one motor, differs from all names, and works in YAML."""
+    aliases = [alias for name in NAMES for alias in actuon.find_motor(name).aliases]
+    assert {"RS03", "XL330-M288-T", "DM-J4340-2EC"} <= set(aliases)
+    plain = [name.replace("-", "").replace(".", "").replace(" ", "").lower() for name in (*NAMES, *aliases)]
+    assert len(set(plain)) == len(plain)
+    for name in NAMES:
+        assert all(actuon.find_motor(alias).name == name for alias in actuon.find_motor(name).aliases)
+    assert load(tmp_path, "RS03") == load(tmp_path, "robstride-03")
 
 
 def test_a_motor_by_name_in_yaml(tmp_path):

@@ -387,8 +387,9 @@ def print_motors(console: Console, motors: Iterable[CatalogueMotor]) -> None:
 
 def print_motor(console: Console, motor: CatalogueMotor) -> None:
     """Print the values of a motor, each with its source and parameter, and the stages of the motor model."""
+    aliases = f" ({', '.join(motor.aliases)})" if motor.aliases else ""
     robots = f", in {', '.join(motor.robots)}" if motor.robots else ""
-    say(console, f"{motor.name}: {motor.vendor}{robots}")
+    say(console, f"{motor.name}{aliases}: {motor.vendor}{robots}")
     columns = (
         Column("data sheet", Role.NAME),
         Column("value"),

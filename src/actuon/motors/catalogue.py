@@ -22,6 +22,8 @@ class CatalogueMotor:
     """Motor of the catalogue."""
 
     name: str
+    aliases: tuple[str, ...]
+    """Names on the motor or in its data sheet."""
     vendor: str
     robots: tuple[str, ...]
     """Robots that have it."""
@@ -42,10 +44,17 @@ def _motor(name: str, entry: Mapping[str, Any]) -> CatalogueMotor:
     values = entry["values"]
     sheet = MotorDatasheet(
         {key: said["at"] for key, said in values.items() if "at" in said},
+        tolerance=entry.get("tolerance", 0.1),
         **{key: said["value"] for key, said in values.items()},
     )
     sources = {key: entry["sources"][said["source"]] for key, said in values.items()}
-    return CatalogueMotor(name, entry["vendor"], tuple(entry["robots"]), sheet, sources, tuple(entry.get("notes", ())))
+    aliases, robots, notes = (tuple(entry.get(key, ())) for key in ("aliases", "robots", "notes"))
+    return CatalogueMotor(name, aliases, entry["vendor"], robots, sheet, sources, notes)
+
+
+@functools.cache
+def _by_plain_name() -> dict[str, CatalogueMotor]:
+    return {_plain(name): motor for motor in _catalogue().values() for name in (motor.name, *motor.aliases)}
 
 
 def motor_names() -> tuple[str, ...]:
@@ -59,7 +68,7 @@ def motor_names() -> tuple[str, ...]:
 
 
 def find_motor(name: str) -> CatalogueMotor:
-    """Return the motor of a name. Case, spaces, ``-``, ``_`` and ``.`` are ignored.
+    """Return the motor of a name or alias. Case, spaces, ``-``, ``_`` and ``.`` are ignored.
 
     Raises:
         ParameterError: The name is unknown; the message lists similar ones.
@@ -68,13 +77,15 @@ def find_motor(name: str) -> CatalogueMotor:
         >>> motor = actuon.find_motor("AK80 9")
         >>> motor.name, motor.vendor
         ('ak80-9', 'CubeMars')
+        >>> actuon.find_motor("XL330-M288-T").name
+        'xl330-m288'
     """
     if not isinstance(name, str):
         raise ParameterError(f"got {shown(name)}; must be the name of a motor")
-    found = {_plain(known): known for known in _catalogue()}.get(_plain(name))
+    found = _by_plain_name().get(_plain(name))
     if found is None:
         raise ParameterError(f"unknown motor '{name}'; {listed(name.lower(), _catalogue(), 'motors')}")
-    return _catalogue()[found]
+    return found
 
 
 def _plain(name: str) -> str:
