@@ -18,6 +18,9 @@ def quiet() -> None:
     """Suppress Warp's start-up message, its line for each kernel, and the message that no CUDA driver exists.
 
     Warnings and errors are still printed. Call it after the import, before anything else: it initialises Warp.
+
+    Examples:
+        >>> actuon.quiet()
     """
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
     with without_missing_driver():

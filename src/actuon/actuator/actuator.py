@@ -348,17 +348,32 @@ class Actuator:
     """Response of steps without the argument ``response``."""
 
     def is_stateful(self) -> bool:
-        """Return whether the actuator has memory, such as a delay buffer or an integral."""
+        """Return whether the actuator has memory, such as a delay buffer or an integral.
+
+        Examples:
+            >>> actuon.Actuator(range(2), actuon.ControllerPD(kp=40.0, kd=1.0)).is_stateful()
+            False
+        """
         return self._stateful
 
     def is_graphable(self) -> bool:
-        """Return whether steps can be captured in a graph."""
+        """Return whether steps can be captured in a graph.
+
+        Examples:
+            >>> actuon.Actuator(range(2), actuon.ControllerPD(kp=40.0, kd=1.0)).is_graphable()
+            True
+        """
         held = self._wiring.held
         can_hold = held is None or self._stages[held].is_fused()  # otherwise the host reads the controller's clock
         return can_hold and all(component.is_graphable() for component in self._stages)
 
     def is_fused(self) -> bool:
-        """Return whether a step is one kernel launch: no component has its own kernels, and ``fused`` is True."""
+        """Return whether a step is one kernel launch: no component has its own kernels, and ``fused`` is True.
+
+        Examples:
+            >>> actuon.Actuator(range(2), actuon.ControllerPD(kp=40.0, kd=1.0)).is_fused()
+            True
+        """
         return self._fused
 
     def state(self) -> ActuatorState | None:
@@ -396,6 +411,13 @@ class Actuator:
 
         Raises:
             StateError: The file cannot be read, or belongs to other motors. The message names the difference.
+
+        Examples:
+            >>> delay = actuon.Delay(delay_steps=1, max_delay=1)
+            >>> actuator = actuon.Actuator(range(2), actuon.ControllerPD(kp=40.0, kd=1.0), delay)
+            >>> actuator.state().save("state.npz")
+            >>> actuator.load_state("state.npz")
+            <State of 2 DOFs: Delay>
         """
         state = self.state()
         if state is None:
@@ -465,6 +487,14 @@ class Actuator:
 
         Raises:
             StructureError: The effort has no derivatives, which implicit steps require.
+
+        Examples:
+            >>> actuator = actuon.Actuator([0], actuon.ControllerPD(kp=1000.0, kd=10.0))
+            >>> actuator.set_effort_mode_implicit(actuon.Response(np.array([20.0])))  # 1/I of the joint
+            >>> names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
+            >>> sim = {name: np.zeros(1, np.float32) for name in names}
+            >>> sim["joint_target_q"][:] = 0.1
+            >>> actuator.step(sim, sim, dt=0.01)
         """
         if options is not None:
             raise ParameterError(
@@ -474,7 +504,13 @@ class Actuator:
         self._response = response if isinstance(response, Response) else Response(response)
 
     def set_effort_mode_explicit(self) -> None:
-        """Compute efforts at the velocities before each step, unless `step` gets a ``response``."""
+        """Compute efforts at the velocities before each step, unless `step` gets a ``response``.
+
+        Examples:
+            >>> actuator = actuon.Actuator([0], actuon.ControllerPD(kp=1000.0, kd=10.0))
+            >>> actuator.set_effort_mode_implicit(actuon.Response(np.array([20.0])))
+            >>> actuator.set_effort_mode_explicit()
+        """
         self._response = None
 
     def _given(self, sim_state: object, sim_control: object) -> tuple[Any, ...]:
@@ -562,7 +598,13 @@ class Actuator:
         return read_array(sim_control, name, "sim_control")
 
     def kernel_source(self) -> str:
-        """Return the Python source of the kernel that a step launches. Requires `is_fused`."""
+        """Return the Python source of the kernel that a step launches. Requires `is_fused`.
+
+        Examples:
+            >>> source = actuon.Actuator([0], actuon.ControllerPD(kp=40.0, kd=1.0)).kernel_source()
+            >>> "pd_law" in source
+            True
+        """
         if not self._fused:
             own = [type(component).__name__ for component in self._stages if not component.is_fused()]
             why = f"{own[0]} brings its own kernels" if own else "it was built with fused=False"

@@ -92,6 +92,12 @@ class ActuatorBuilder:
             pos_index: Coordinate index. Default: ``index``.
             target_pos_index: Index of the target position. Default: ``pos_index``.
             effort_index: Index of the output. Default: ``index``.
+
+        Examples:
+            >>> builder, pd = actuon.ActuatorBuilder(), actuon.PDControlConfig(40.0, kd=1.0)
+            >>> builder.add(actuon.ActuatorConfig(pd), np.array([0, 6]))  # one joint of two robots
+            >>> len(builder)
+            2
         """
         where = _place(index)
         indices = {"index": _whole_numbers(where, "index", index)}
@@ -135,6 +141,11 @@ class ActuatorBuilder:
             target_pos_index: Index of the target position. Default: ``pos_index``.
             effort_index: Index of the output. Default: ``index``.
             controller_kwargs: Scalar parameters of the controller. Default: those of files.
+
+        Examples:
+            >>> builder = actuon.ActuatorBuilder()
+            >>> limit = (actuon.ClampingMaxEffort, {"max_effort": 25.0})
+            >>> builder.add_actuator(actuon.ControllerPD, 0, clamping=[limit], kp=40.0, kd=1.0)
         """
         config = config_of_classes(_place(index), controller_class, clamping, delay_steps, controller_kwargs)
         places = {"pos_index": pos_index, "target_pos_index": target_pos_index, "effort_index": effort_index}
@@ -147,6 +158,13 @@ class ActuatorBuilder:
             count: Number of robots, the first included.
             dof_stride: DOFs from one robot to the next.
             coord_stride: Coordinates from one robot to the next. Default: ``dof_stride``.
+
+        Examples:
+            >>> builder = actuon.ActuatorBuilder()
+            >>> builder.add(actuon.ActuatorConfig(actuon.PDControlConfig(40.0, kd=1.0)), index=0)
+            >>> builder.replicate(3, dof_stride=6)
+            >>> builder.finalize()[0].indices.numpy().tolist()
+            [0, 6, 12]
         """
         count = _whole_number("replicate", "count", count)
         dof_stride = _whole_number("replicate", "dof_stride", dof_stride)
@@ -179,6 +197,13 @@ class ActuatorBuilder:
             robot_width: Number of efforts of one robot in the output. With it, each actuator gets ``robot_dofs``, and
                 robots that differ in their stages get separate actuators.
             options: Further arguments of `Actuator`, such as ``control_computed_output_attr``.
+
+        Examples:
+            >>> builder = actuon.ActuatorBuilder()
+            >>> builder.add(actuon.ActuatorConfig(actuon.PDControlConfig(40.0, kd=1.0)), index=0)
+            >>> (actuator,) = builder.finalize(accumulate=False)
+            >>> actuator.num_actuators
+            1
         """
         groups: dict[Hashable, list[_Entry]] = {}
         for entry in self._entries:

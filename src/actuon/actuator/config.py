@@ -205,13 +205,27 @@ class ActuatorConfig:
         return _checked_stages(self.stages)
 
     def copy(self) -> ActuatorConfig:
-        """Return a config with the same stages. Changes of one do not affect the other."""
+        """Return a config with the same stages. Changes of one do not affect the other.
+
+        Examples:
+            >>> config = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0))
+            >>> other = config.copy()
+            >>> other.delay = actuon.DelayConfig(2)
+            >>> len(config.stages), len(other.stages)
+            (1, 2)
+        """
         made = copy.copy(self)
         made.stages = list(self.frozen_stages())
         return made
 
     def with_stages(self, stages: Sequence[Part]) -> ActuatorConfig:
-        """Return a config with these stages and the same ``control_every`` and ``effort_mode``."""
+        """Return a config with these stages and the same ``control_every`` and ``effort_mode``.
+
+        Examples:
+            >>> config = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), control_every=4)
+            >>> config.with_stages([actuon.DelayConfig(2), config.controller]).control_every
+            4
+        """
         return ActuatorConfig(stages=stages, control_every=self.control_every, effort_mode=self.effort_mode)
 
     def without_limits(self) -> ActuatorConfig:
@@ -249,7 +263,13 @@ class ActuatorConfig:
         return self.stages[: next(apart, len(self.stages))]
 
     def of_kind(self, kind: ComponentKind) -> KindView:
-        """Return the parts of one kind, in order."""
+        """Return the parts of one kind, in order.
+
+        Examples:
+            >>> pd, limit = actuon.PDControlConfig(40.0, 1.0), actuon.MaxEffortClampingConfig(25.0)
+            >>> actuon.ActuatorConfig(pd, [limit]).of_kind(actuon.ComponentKind.CLAMPING)
+            [MaxEffortClampingConfig(max_effort=25.0)]
+        """
         return KindView(self.stages, kind)
 
     def _single(self, base: type[_Part]) -> Config | _Part | None:

@@ -13,7 +13,14 @@ SHORTEST = wp.constant(1e-9)
 
 @wp.func
 def limit(x: float, low: float, high: float):
-    """Clamp ``x`` to ``low`` and ``high``. NaN stays NaN, so that limits do not hide a diverged state."""
+    """Clamp ``x`` to ``low`` and ``high``. NaN stays NaN, so that limits do not hide a diverged state.
+
+    Examples:
+        >>> import warp as wp
+        >>> @wp.func
+        ... def deadband_law(effort: float, width: float):
+        ...     return effort - actuon.limit(effort, -width, width)
+    """
     return wp.where(x < low, low, wp.where(x > high, high, x))
 
 

@@ -242,6 +242,12 @@ def param(
         path: Whether it is the path of a file.
         choices: Allowed words, if it is a word.
         boolean: Whether it is true or false.
+
+    Examples:
+        >>> class Deadband(actuon.Parameters):
+        ...     width: actuon.Number = actuon.param("N·m", "Half of the band.", minimum=0.0)
+        >>> Deadband.declared()["width"].unit
+        'N·m'
     """
     required = default is dataclasses.MISSING
     return Field(

@@ -135,6 +135,14 @@ def register_actuator_component(
         component_class: Class of the component, or a function from the values of a file to the class.
         kind: Kind of the component.
         config: Config of the component. Default: that of the class. Without one, files can be read, not written.
+
+    Examples:
+        >>> class HoldControlConfig(actuon.Config):
+        ...     hold: float = actuon.param("N·m", "Constant effort.")
+        >>> class ControllerHold(actuon.Controller):
+        ...     config = HoldControlConfig
+        >>> kind = actuon.ComponentKind.CONTROLLER
+        >>> actuon.register_actuator_component("MyHoldAPI", ControllerHold, kind)
     """
     if not isinstance(kind, ComponentKind):
         allowed = ", ".join(f"ComponentKind.{member.name}" for member in ComponentKind)

@@ -164,11 +164,25 @@ class MotorDatasheet:
         return given.si * (faster if "speed" in kind else stronger)
 
     def stages(self) -> list[Config]:
-        """Return the stages that follow the controller, in order: gear, limits, effects."""
+        """Return the stages that follow the controller, in order: gear, limits, effects.
+
+        Examples:
+            >>> sheet = actuon.MotorDatasheet(at="joint", stall_torque=4.1, no_load_speed=4.8)
+            >>> sheet.stages()
+            [DCMotorClampingConfig(saturation_effort=4.1, velocity_limit=4.8, max_motor_effort=4.1)]
+        """
         return list(self._stages)
 
     def table(self) -> tuple[ValueUse, ...]:
-        """Return the use of each value."""
+        """Return the use of each value.
+
+        Examples:
+            >>> sheet = actuon.MotorDatasheet(at="joint", stall_torque=4.1, no_load_speed_rpm=46)
+            >>> for use in sheet.table():
+            ...     print(use.name, use.value, use.unit, "→", use.became)
+            stall_torque 4.1 N·m → dc_motor.saturation_effort
+            no_load_speed_rpm 46.0 rpm → dc_motor.velocity_limit
+        """
         return self._table
 
     def actuator(self, controller: Part, *, delay: Part | None = None, sensors: Sequence[Part] = ()) -> ActuatorConfig:

@@ -72,6 +72,13 @@ class BamMotor:
         Args:
             controller: Such as a `ServoPWMControlConfig` with the same torque constant and resistance.
             bus_voltage: Supply voltage [V]. There is no limit if it is inf, or if the file has no resistance.
+
+        Examples:
+            >>> friction = actuon.FrictionEffectConfig(dynamic=0.02, viscous=0.01)
+            >>> motor = actuon.BamMotor("xl330", "m1", friction, 0.6, 4.5, 0.001, 0.0, 0.0)
+            >>> pd = actuon.PDControlConfig(kp=2.0, kd=0.02)
+            >>> [type(stage).__name__ for stage in motor.config(pd, bus_voltage=5.0).stages[1:]]
+            ['GearTransmissionConfig', 'VoltageClampingConfig', 'FrictionEffectConfig']
         """
         limits = []
         if self.resistance is not None:
@@ -88,6 +95,15 @@ def load_bam(path: PathLike) -> BamMotor:
 
     Raises:
         RobotFileError: The file is not valid; the message names the reason.
+
+    Examples:
+        >>> import json, pathlib
+        >>> values = {"model": "m1", "actuator": "xl330", "kt": 0.6, "R": 4.5, "armature": 0.001}
+        >>> values |= {"friction_base": 0.02, "friction_viscous": 0.01}
+        >>> _ = pathlib.Path("xl330.json").write_text(json.dumps(values))
+        >>> motor = actuon.load_bam("xl330.json")
+        >>> motor.actuator, motor.friction.dynamic
+        ('xl330', 0.02)
     """
     where = f"'{path}'"
     try:

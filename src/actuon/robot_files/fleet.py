@@ -167,7 +167,18 @@ class Fleet:
 
 
 def save_fleet(path: PathLike, fleet: Fleet) -> None:
-    """Write a ``fleet.yaml`` that `load_fleet` reads as the same. An existing file is replaced at once, or kept."""
+    """Write a ``fleet.yaml`` that `load_fleet` reads as the same. An existing file is replaced at once, or kept.
+
+    Examples:
+        >>> kp = actuon.fit.FleetParameter("controller.kp", "N·m/rad", "linear")
+        >>> values, spread = np.array([[40.0], [43.0]]), np.full((2, 1, 1), 0.1)
+        >>> errors = np.array([0.001, 0.002])
+        >>> joint = actuon.fit.FleetJoint("hip", "pd", (kp,), values, spread, errors, {}, {})
+        >>> fleet = actuon.fit.Fleet(("a", "b"), ("a.yaml", "b.yaml"), (joint,))
+        >>> actuon.fit.save_fleet("fleet.yaml", fleet)
+        >>> actuon.fit.load_fleet("fleet.yaml").joint("hip").mean
+        array([41.5])
+    """
     path = Path(path)
     document = {
         "version": _VERSION,

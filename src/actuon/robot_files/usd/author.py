@@ -92,6 +92,15 @@ def add_actuator(
     Raises:
         RobotFileError: The root, a joint or the name cannot be used, or the prim exists.
         StructureError: A part is of the wrong kind, or occurs twice.
+
+    Examples:
+        >>> robot = actuon.usd.open_stage(actuon.assets.arm_usd)
+        >>> pd = actuon.PDControlConfig(kp=40.0, kd=1.0)
+        >>> prim = actuon.add_actuator(
+        ...     "/Arm", "joint1", "joint1", pd, overwrite_existing=True, stage=robot
+        ... )
+        >>> str(prim.GetPath())
+        '/Arm/Actuators/joint1'
     """
     stage = stage_or_current(stage, articulation_root)
     root = find_prim(stage, articulation_root)
@@ -307,6 +316,13 @@ def author_actuators(
 
     Returns:
         The prims.
+
+    Examples:
+        >>> robot = actuon.usd.open_stage(actuon.assets.arm_usd)
+        >>> entries = actuon.load_actuators(actuon.assets.arm_yaml)
+        >>> prims = actuon.author_actuators("/Arm", entries, overwrite_existing=True, stage=robot)
+        >>> len(prims)
+        7
     """
     stage = stage_or_current(stage, articulation_root)
     root = find_prim(stage, articulation_root)

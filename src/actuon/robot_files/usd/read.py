@@ -54,6 +54,12 @@ def parse_actuator_prim(prim: Usd.Prim, allow_unsafe_torch_checkpoints: bool = F
 
     Raises:
         RobotFileError: It holds a value that is not allowed. The message starts with the prim's path.
+
+    Examples:
+        >>> robot = actuon.usd.open_stage(actuon.assets.arm_usd)
+        >>> parsed = actuon.parse_actuator_prim(robot.GetPrimAtPath("/Arm/Actuators/joint5"))
+        >>> parsed.target_path, parsed.config.controller.kp
+        ('/Arm/joints/joint5', 150.0)
     """
     if not isinstance(prim, Usd.Prim) or not prim:
         raise RobotFileError(f"got {prim!r}; must be a prim of an open stage")
@@ -155,6 +161,10 @@ def parse_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bo
 
     Returns:
         One entry per joint, in the order of the prims and their targets.
+
+    Examples:
+        >>> len(actuon.parse_actuators(actuon.assets.arm_usd))
+        7
     """
     found = []
     _stage, root = stage_and_root(stage_or_root)
@@ -187,6 +197,12 @@ def export_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: b
     Args:
         stage_or_root: A ``Usd.Stage``, a prim, or the path of a USD file. Of a stage, its robot is taken.
         allow_unsafe_torch_checkpoints: As for `parse_actuator_prim`.
+
+    Examples:
+        >>> entries = actuon.export_actuators(actuon.assets.arm_usd)
+        >>> [entry.joints for entry in entries]
+        [('joint1', 'joint2', 'joint3', 'joint4'), ('joint5', 'joint6', 'joint7')]
+        >>> actuon.save_actuators("arm.actuon.yaml", entries)
     """
     stage, root = stage_and_root(stage_or_root)
     root = default_root(stage) if root.IsPseudoRoot() else root

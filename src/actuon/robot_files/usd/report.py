@@ -84,6 +84,11 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
     Args:
         stage_or_root: A ``Usd.Stage``, a prim, or the path of a USD file.
         allow_unsafe_torch_checkpoints: As for `parse_actuator_prim`. Otherwise a PyTorch file is a problem.
+
+    Examples:
+        >>> report = actuon.inspect_actuators(actuon.assets.arm_usd)
+        >>> report.problems, report.joints[0].name, report.joints[0].actuators
+        ([], 'joint1', ['/Arm/Actuators/joint1'])
     """
     stage, root = stage_and_root(stage_or_root)
     joints: dict[str, JointReport] = {}

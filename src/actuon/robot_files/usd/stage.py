@@ -52,6 +52,12 @@ def use_stage(stage: Usd.Stage) -> Iterator[Usd.Stage]:
 
     Args:
         stage: A ``Usd.Stage``.
+
+    Examples:
+        >>> robot = actuon.usd.open_stage(actuon.assets.arm_usd)
+        >>> with actuon.use_stage(robot):
+        ...     actuon.current_stage() is robot
+        True
     """
     check_stage(stage)
     token = _current.set(stage)
@@ -66,6 +72,11 @@ def current_stage() -> Usd.Stage:
 
     Raises:
         RobotFileError: There is none.
+
+    Examples:
+        >>> with actuon.use_stage(actuon.usd.open_stage(actuon.assets.arm_usd)):
+        ...     str(actuon.current_stage().GetDefaultPrim().GetPath())
+        '/Arm'
     """
     stage = _current.get()
     for provider in _stage_of_simulation:
@@ -94,6 +105,11 @@ def open_stage(path: PathLike) -> Usd.Stage:
 
     Raises:
         RobotFileError: It is missing, cannot be read, or is not a valid USD file.
+
+    Examples:
+        >>> robot = actuon.usd.open_stage(actuon.assets.arm_usd)
+        >>> str(robot.GetDefaultPrim().GetPath())
+        '/Arm'
     """
     path = Path(path)
     check_readable(path, USD_FORMATS)
