@@ -170,7 +170,13 @@ def torque_speed_law(effort: float, qd: float, speeds: Floats, efforts: Floats):
 
 
 class TorqueSpeedClampingConfig(TorqueSpeed, Config):
-    """Torque-speed envelope as a polygon: its corners, in order around it."""
+    """Torque-speed envelope as a polygon: its corners, in order around it.
+
+    Examples:
+        >>> limit = actuon.TorqueSpeedClampingConfig(
+        ...     speeds=(-30.0, 10.0, 30.0, -10.0), efforts=(10.0, 10.0, -10.0, -10.0)
+        ... )
+    """
 
     schema = "ActuonTorqueSpeedClampingAPI"
 
