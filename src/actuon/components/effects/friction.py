@@ -224,7 +224,11 @@ def offer_law(budget: float, gear_ratio: float, dry_friction: float, viscous_fri
 
 
 class FrictionEffectConfig(Friction, Config):
-    """Friction: Coulomb, viscous, Stribeck and load-dependent. Unset terms are zero."""
+    """Friction: Coulomb, viscous, Stribeck and load-dependent. Unset terms are zero.
+
+    Examples:
+        >>> effect = actuon.FrictionEffectConfig(dynamic=0.2, viscous=0.01)
+    """
 
     schema = "ActuonFrictionEffectAPI"
 
