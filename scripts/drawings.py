@@ -18,13 +18,12 @@ from .figure_style import (
     FAINT,
     GREEN,
     GREY,
-    IDEAL,
     INK,
     LIMIT,
     MUTED,
-    PANEL,
     REAL,
     TARGET,
+    VIOLET,
     arrow,
     box,
     canvas,
@@ -37,46 +36,39 @@ from .figure_style import (
 def chain() -> Any:
     """Draw the stages between a command and the effort at a joint, and on which side of the gear they stand."""
     figure, axis = canvas("From a command to the effort at the joint", 300)
-    top, bottom = 78, 148
-    axis.axvspan(308, 548, 0.16, 0.86, color=REAL, alpha=0.08, linewidth=0)
-    for x in (308, 548):
-        axis.plot([x, x], [44, 262], color=MUTED, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1)
-    for x, name in ((154, "joint side"), (428, "motor side of the gear"), (614, "joint side")):
+    top, bottom, gears = 78, 148, (286, 552)
+    axis.fill_between(gears, 42, 264, color=REAL, alpha=0.08, linewidth=0, zorder=0)
+    for x in gears:
+        axis.plot([x, x], [42, 264], color=MUTED, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1)
+    for x, name in ((143, "joint side"), (419, "motor side of the gear"), (612, "joint side")):
         axis.text(x, 54, name, ha="center", va="center", fontsize=9, color=MUTED, style="italic")
     boxes = (
-        (12, 76, "command", "position,\nvelocity,\neffort", TARGET),
-        (106, 70, "delay", "steps or\nseconds", REAL),
-        (194, 86, "controller", "PD, PID,\nnetwork,\nservo", REAL),
-        (330, 90, "limits", "peak, speed,\nvoltage,\nheat", LIMIT),
-        (440, 90, "losses", "friction,\ncurrent loop,\nripple", REAL),
-        (576, 92, "joint", "inertia,\ncontacts:\nthe engine", GREY),
+        (6, 76, "command", "position,\nvelocity,\neffort", TARGET),
+        (94, 58, "delay", "steps or\nseconds", REAL),
+        (164, 88, "controller", "PD, PID,\nnetwork,\nservo", REAL),
+        (264, 44, "gear", "÷ n", REAL),
+        (324, 90, "limits", "peak, speed,\nvoltage, heat,\nbattery", LIMIT),
+        (426, 90, "effects", "friction,\ncurrent loop,\nripple", REAL),
+        (530, 44, "gear", "× n", REAL),
+        (590, 82, "joint", "inertia,\ncontacts:\nthe engine", GREY),
     )
     for x, width, name, text, colour in boxes:
         box(axis, (x, top), (width, bottom - top), name, text, colour)
     middle = (top + bottom) / 2
     for left, right in itertools.pairwise(boxes):
         arrow(axis, (left[0] + left[1], middle), (right[0], middle))
-    for x in (308, 548):
-        axis.add_patch(_circle((x, middle), 12))
-        axis.text(x, middle, "n", ha="center", va="center", fontsize=9, style="italic", zorder=5)
-    axis.text(301, bottom + 12, "requested\neffort ÷ n", ha="right", va="top", fontsize=8, color=MUTED)
-    axis.text(542, bottom + 12, "motor effort", ha="right", va="top", fontsize=8, color=MUTED)
-    axis.text(554, bottom + 12, "applied\neffort × n", ha="left", va="top", fontsize=8, color=MUTED)
-    box(axis, (190, 214), (94, 48), "sensors", "encoder, filter", REAL)
-    arrow(axis, (640, bottom), (640, 238), (284, 238), colour=GREEN)
-    arrow(axis, (237, 214), (237, bottom), colour=GREEN)
-    arrow(axis, (375, 238), (375, bottom), colour=GREEN)
+    for x, text in ((280, "requested\neffort"), (546, "motor\neffort")):
+        axis.text(x, bottom + 8, text, ha="right", va="top", fontsize=8, color=MUTED)
+    axis.text(558, bottom + 8, "applied\neffort", ha="left", va="top", fontsize=8, color=MUTED)
+    box(axis, (156, 214), (104, 48), "sensors", "encoder, filter", REAL)
+    arrow(axis, (640, bottom), (640, 238), (260, 238), colour=GREEN)
+    arrow(axis, (208, 214), (208, bottom), colour=GREEN)
+    arrow(axis, (369, 238), (369, bottom), colour=GREEN)
     axis.text(634, 255, "position,\nvelocity", ha="right", va="center", fontsize=8, color=GREEN)
-    axis.text(382, 200, "speed × n", ha="left", va="center", fontsize=8, color=GREEN)
+    axis.text(376, 200, "speed × n", ha="left", va="center", fontsize=8, color=GREEN)
     note = "n: gear ratio. Only the controller is required, and stages may stand in any order."
     axis.text(12, 284, note, fontsize=8, color=MUTED, va="center")
     return figure
-
-
-def _circle(centre: tuple[float, float], radius: float) -> Any:
-    from matplotlib.patches import Circle
-
-    return Circle(centre, radius, facecolor=PANEL, edgecolor=INK, linewidth=1.2, zorder=4)
 
 
 def _motor(stage: Any) -> actuon.ActuatorConfig:
@@ -114,11 +106,15 @@ def dc_motor() -> Any:
     axis.plot([0.0, kink], [stall, peak], color=LIMIT, linewidth=1.2, linestyle=(0, (4, 2.5)))
     axis.plot([0.0, -kink], [-stall, -peak], color=LIMIT, linewidth=1.2, linestyle=(0, (4, 2.5)))
     axis.plot([0.0, no_load, corner, kink], [stall, 0.0, -peak, peak], "o", color=LIMIT, markersize=4.5, zorder=5)
-    point_out(axis, "stall effort\nsaturation_effort = 20", (0.0, stall), (2.2, 21.5))
-    point_out(axis, "no-load speed\nvelocity_limit = 10", (no_load, 0.0), (12.6, 5.0))
-    point_out(axis, "peak effort\nmax_motor_effort = 15", (-9.0, peak), (-9.0, 21.5), ha="center")
+    point_out(axis, "stall effort\nsaturation_effort = 20 N·m", (0.0, stall), (2.2, 21.5))
+    point_out(axis, "no-load speed\nvelocity_limit = 10 rad/s", (no_load, 0.0), (12.6, 5.0))
+    point_out(axis, "peak effort\nmax_motor_effort = 15 N·m", (-9.0, peak), (-9.0, 21.5), ha="center")
     point_out(
-        axis, "corner velocity 17.5:\nvelocity_limit · (1 + peak / stall)", (corner, -peak), (14.5, -21.5), ha="center"
+        axis,
+        "corner velocity 17.5 rad/s:\nvelocity_limit · (1 + peak / stall)",
+        (corner, -peak),
+        (14.5, -21.5),
+        ha="center",
     )
     _name_quadrants(axis, 4.2, 5.0)
     return figure
@@ -130,15 +126,15 @@ def voltage() -> Any:
     stage = actuon.VoltageClampingConfig(
         torque_constant=constant, resistance=resistance, bus_voltage=supply, max_current=current
     )
-    figure, axis = plot("Supply, winding and controller bound the effort", 400)
+    figure, axis = plot("Supply, winding and motor controller bound the effort", 400)
     _draw_envelope(axis, stage, (520.0, 6.2))
     stall, no_load, peak = constant * supply / resistance, supply / constant, constant * current
     kink = no_load * (1 - peak / stall)
     axis.plot([0.0, kink], [stall, peak], color=LIMIT, linewidth=1.2, linestyle=(0, (4, 2.5)))
     axis.plot([0.0, no_load, kink], [stall, 0.0, peak], "o", color=LIMIT, markersize=4.5, zorder=5)
-    point_out(axis, "kt · U / R = 4.8\nstall, by the supply alone", (0.0, stall), (40.0, 5.35))
-    point_out(axis, "U / kt = 240\nno-load speed", (no_load, 0.0), (290.0, 1.2))
-    point_out(axis, "kt · max_current = 3", (-200.0, peak), (-200.0, 4.4), ha="center")
+    point_out(axis, "kt · U / R = 4.8 N·m\nstall, by the supply alone", (0.0, stall), (40.0, 5.35))
+    point_out(axis, "U / kt = 240 rad/s\nno-load speed", (no_load, 0.0), (290.0, 1.2))
+    point_out(axis, "kt · max_current = 3 N·m", (-200.0, peak), (-200.0, 4.4), ha="center")
     point_out(axis, "line: U = R · i + kt · speed", (165.0, stall * (1 - 165.0 / no_load)), (220.0, 2.75))
     _name_quadrants(axis, 85.0, 1.0)
     return figure
@@ -152,10 +148,10 @@ def torque_speed() -> Any:
     figure, axis = plot("A curve from a data sheet becomes a polygon", 400)
     _draw_envelope(axis, stage, (42.0, 34.0))
     axis.plot([0.0, 13.5, 30.0], [20.2, 20.2, 0.0], "o", color=LIMIT, markersize=4.5, zorder=5)
-    point_out(axis, "driving (0, 20.2)", (0.0, 20.2), (2.5, 27.5))
-    point_out(axis, "driving (13.5, 20.2)", (13.5, 20.2), (17.0, 23.5))
-    point_out(axis, "driving (30, 0)", (30.0, 0.0), (31.0, 4.5))
-    point_out(axis, "braking (0, 23.4): at any speed", (-20.0, 23.4), (-20.0, 29.0), ha="center")
+    point_out(axis, "driving (0 rad/s, 20.2 N·m)", (0.0, 20.2), (2.5, 27.5))
+    point_out(axis, "driving (13.5 rad/s, 20.2 N·m)", (13.5, 20.2), (15.5, 23.5))
+    point_out(axis, "driving (30 rad/s, 0)", (30.0, 0.0), (24.5, -4.5))
+    point_out(axis, "braking (0 rad/s, 23.4 N·m): at any speed", (-20.0, 23.4), (-20.0, 29.0), ha="center")
     _name_quadrants(axis, 9.0, 7.0)
     return figure
 
@@ -163,15 +159,15 @@ def torque_speed() -> Any:
 def max_effort() -> Any:
     """Draw the envelope of `ClampingMaxEffort`."""
     figure, axis = plot("One limit at any speed", 300)
-    _draw_envelope(axis, actuon.MaxEffortClampingConfig(max_effort=15.0), (20.0, 22.0))
-    point_out(axis, "max_effort = 15", (6.0, 15.0), (7.0, 19.0))
-    point_out(axis, "−max_effort", (6.0, -15.0), (7.0, -19.0))
-    _name_quadrants(axis, 9.0, 7.0)
+    _draw_envelope(axis, actuon.MaxEffortClampingConfig(max_effort=12.0), (20.0, 18.0))
+    point_out(axis, "max_effort = 12 N·m", (6.0, 12.0), (7.0, 15.5))
+    point_out(axis, "−max_effort", (6.0, -12.0), (7.0, -15.5))
+    _name_quadrants(axis, 9.0, 6.0)
     return figure
 
 
 def datasheet() -> Any:
-    """Draw where the values of a data sheet lie, and which parameters they become."""
+    """Draw the points that a vendor prints, the envelope made of them, and the parameters that they become."""
     sheet = actuon.MotorDatasheet(
         at="joint",
         stall_torque=38.0,
@@ -179,32 +175,38 @@ def datasheet() -> Any:
         rated_torque=9.0,
         rated_speed_rpm=390.0,
         no_load_speed_rpm=570.0,
+        max_speed_rpm=500.0,
     )
-    (stage,) = sheet.stages()
-    assert isinstance(stage, actuon.DCMotorClampingConfig)
-    figure, axis = plot("Values of a data sheet, and the parameters that they become", 360)
-    no_load, kink = stage.velocity_limit, stage.velocity_limit * (1 - stage.max_motor_effort / stage.saturation_effort)
-    speeds = np.linspace(0.0, no_load, 200)
-    most = envelope(_motor(stage), speeds).most
+    printed = sheet.at_joint
+    stall, peak, rated = (printed[f"{name}_torque"] for name in ("stall", "peak", "rated"))
+    no_load, fastest, at_rated = (printed[f"{name}_speed"] for name in ("no_load", "max", "rated"))
+    figure, axis = plot("A vendor's points become an envelope", 380)
+    speeds = np.linspace(0.0, 64.0, 641)
+    most = envelope(actuon.ActuatorConfig(actuon.PDControlConfig(kp=0.0, kd=0.0), list(sheet.stages())), speeds).most
     axis.fill_between(speeds, 0.0, most, color=REAL, alpha=0.10, linewidth=0)
     axis.plot(speeds, most, color=LIMIT)
-    axis.plot([0.0, kink], [stage.saturation_effort, stage.max_motor_effort], color=LIMIT, linestyle=(0, (4, 2.5)))
-    rated = sheet.at_joint
-    axis.plot([0.0, rated["rated_speed"]], [rated["rated_torque"]] * 2, color=GREEN, linestyle=(0, (1, 1.5)))
-    points = {
-        "stall_torque: by the supply alone, at rest\n→ saturation_effort": (0.0, stage.saturation_effort, 5.0, 39.0),
-        "peak_torque: for a short time\n→ max_motor_effort": (12.0, stage.max_motor_effort, 2.5, 17.0),
-        "no_load_speed: end of the falling line\n→ velocity_limit": (no_load, 0.0, 50.0, 17.0),
-        "rated_torque, rated_speed: indefinitely\n→ heat, if thermal values are printed": (
-            rated["rated_speed"], rated["rated_torque"], 3.0, 4.2),
-    }  # fmt: skip
-    for text, (x, y, to_x, to_y) in points.items():
-        colour = GREEN if text.startswith("rated") else LIMIT
-        axis.plot(x, y, "o", color=colour, markersize=5, zorder=5)
-        point_out(axis, text, (x, y), (to_x, to_y))
-    axis.text(34.0, 12.5, "driving", color=REAL, style="italic", fontsize=9.5, ha="center")
+    for x in ((0.0, no_load * (1.0 - peak / stall)), (fastest, no_load)):
+        axis.plot(x, stall * (1.0 - np.array(x) / no_load), color=LIMIT, linewidth=1.2, linestyle=(0, (4, 2.5)))
+    points = (
+        ("stall_torque: by the supply alone, at rest\n→ saturation_effort", (0.0, stall), (4.0, 39.5)),
+        ("peak_torque: for a short time\n→ max_motor_effort", (0.0, peak), (2.5, 17.5)),
+        ("no_load_speed: end of the falling line\n→ velocity_limit", (no_load, 0.0), (40.6, 17.5)),
+        ("max_speed: driving ends here\n→ a torque-speed limit", (fastest, 0.0), (28.5, 3.6)),
+        (
+            "rated_torque, rated_speed: indefinitely\n→ heat, if thermal values are printed",
+            (at_rated, rated),
+            (3.0, 4.5),
+        ),
+    )
+    axis.plot([0.0, at_rated], [rated, rated], color=GREEN, linestyle=(0, (1, 1.5)))
+    for text, at, place in points:
+        axis.plot(*at, "D", color=INK, markersize=5, zorder=7, clip_on=False)
+        point_out(axis, text, at, place)
+    axis.plot([], [], "D", color=INK, markersize=5, label="printed in the data sheet")
+    axis.plot([], [], color=LIMIT, label="envelope of the motor that is built of it")
+    axis.legend(loc="upper right")
     axis.set(
-        xlim=(0.0, 80.0), ylim=(0.0, 43.0), xlabel="speed at the joint [rad/s]", ylabel="torque at the joint [N·m]"
+        xlim=(0.0, 66.0), ylim=(0.0, 43.0), xlabel="speed at the joint [rad/s]", ylabel="torque at the joint [N·m]"
     )
     axis.grid(False)
     return figure
@@ -235,14 +237,14 @@ def timing() -> Any:
     letters = "ABCDE"
     count, each, reset = 20, 4, 12
     commands = [1.0 + step // each for step in range(count)]
-    figure, axis = canvas("Which command acts when: four steps of physics for each step of the policy", 388)
+    figure, axis = canvas("Which command acts when: four steps of physics for each step of the policy", 426)
     left, width, height = 150, 25.5, 26
     rows = [
         ("policy", "a target every 20 ms", commands, TARGET),
         ("delay_steps = 0", "same step", _delayed(commands, 0, reset_at=reset), REAL),
         ("delay_steps = 1", "one step later", _delayed(commands, 1, reset_at=reset), REAL),
         ("delay_steps = 2", "two steps later", _delayed(commands, 2, reset_at=reset), REAL),
-        ("control_every = 4", "and delay_steps = 2", _delayed(commands, 2, 4, reset_at=reset), IDEAL),
+        ("control_every = 4", "and delay_steps = 2", _delayed(commands, 2, 4, reset_at=reset), VIOLET),
     ]
     for row, (name, note, values, colour) in enumerate(rows):
         y = 62 + 52 * row + (14 if row else 0)
@@ -264,9 +266,14 @@ def timing() -> Any:
             axis.plot([x, x], [56, y], color=FAINT, linewidth=1.0, zorder=0)
             axis.text(x, y + 21, f"{5 * step}", ha="center", va="center", fontsize=8.5, color=MUTED)
     axis.plot([left, left + count * width], [y, y], color=MUTED, linewidth=1.0)
-    note = "A to E: targets of the policy, and where they act on the joint"
-    axis.text(left, y + 38, note, ha="left", va="center", fontsize=8.5, color=MUTED)
-    axis.text(left + count * width, y + 38, "time [ms]", ha="right", va="center", fontsize=8.5, color=MUTED)
+    notes = (
+        "A to E: targets of the policy, and where they act on the joint. With control_every = 4 and the reset,",
+        "the controller never reads C. Telemetry holds the state at the start of the last step of physics,",
+        "and the efforts that act during it.",
+    )
+    for row, note in enumerate(notes):
+        axis.text(12, y + 56 + 14 * row, note, ha="left", va="center", fontsize=8.5, color=MUTED)
+    axis.text(left + count * width, y + 36, "time [ms]", ha="right", va="center", fontsize=8.5, color=MUTED)
     x = left + reset * width
     axis.plot([x, x], [48, y], color=LIMIT, linewidth=1.4, linestyle=(0, (4, 2.5)), zorder=5)
     axis.text(
@@ -284,26 +291,33 @@ def _rectangle(corner: tuple[float, float], size: tuple[float, float], colour: s
 
 def choose() -> Any:
     """Draw the questions that lead to a way in."""
-    figure, axis = canvas("Which of these do I use?", 330)
-    _question(axis, (160, 46), (270, 36), "What steps the joints?")
-    _question(axis, (430, 150), (236, 36), "Where are the motors described?")
+    figure, axis = canvas("Which of these do I use?", 350)
+    _question(axis, (180, 46), (250, 34), "What steps the joints?")
+    _question(axis, (434, 150), (236, 34), "Where are the motors described?")
     leaves = (
-        (14, 132, 152, "Motors", "arrays in, efforts out;\nActuator for gradients\nand captured graphs"),
-        (182, 132, 172, "actuon.mujoco.load", "an MjModel that moves\nwith motors wherever\nMuJoCo steps it"),
-        (340, 244, 172, "ArticulationActuators", "a motor for each joint,\nby name"),
-        (528, 244, 130, "ActuatorGroups", "configs of\nactuon.lab"),
+        (10, 130, 130, "Motors", "arrays in, efforts out", REAL),
+        (154, 130, 166, "actuon.mujoco.load", "an MjModel with motors", REAL),
+        (334, 252, 176, "ArticulationActuators", "a motor for each joint,\nby name", REAL),
+        (534, 252, 136, "ActuatorGroups", "configs of actuon.lab", REAL),
+        (10, 252, 98, "DriveActuon", "in Newton, Isaac", GREY),
+        (114, 252, 104, "actuon.mjlab", "in mjlab", GREY),
+        (224, 252, 96, "actuon.gym", "in Gymnasium", GREY),
     )
-    for x, y, width, name, text in leaves:
-        box(axis, (x, y), (width, 72), name, text, REAL)
+    for x, y, width, name, text, colour in leaves:
+        box(axis, (x, y), (width, 60), name, text, colour)
     for start, end, text, place in (
-        ((200, 82), (90, 132), "my simulator,\non arrays", (94, 102)),
-        ((295, 82), (268, 132), "my loop around\nmj_step", (336, 110)),
-        ((400, 82), (548, 150), "Actuon's simulation\n(MuJoCo or Newton)", (532, 104)),
-        ((500, 186), (428, 244), "robot file, YAML\nor Python", (402, 213)),
-        ((590, 186), (593, 244), "groups, as in\nIsaac Lab", (638, 215)),
+        ((215, 80), (75, 130), "my simulator,\non arrays", (90, 96)),
+        ((275, 80), (245, 130), "my loop around\nmj_step", (310, 108)),
+        ((380, 80), (552, 150), "Actuon's simulation\n(MuJoCo or Newton)", (540, 104)),
+        ((510, 184), (422, 252), "robot file, YAML\nor Python", (408, 214)),
+        ((592, 184), (602, 252), "groups, as in\nIsaac Lab", (638, 218)),
     ):
         arrow(axis, start, end, colour=MUTED)
         write(axis, place, text, MUTED, "center", fontsize=8)
+    axis.text(10, 238, "another framework has a loop of its own:", fontsize=8, color=MUTED, va="center")
+    axis.text(
+        10, 334, "Actuator, below all of them: for gradients and captured graphs.", fontsize=8, color=MUTED, va="center"
+    )
     return figure
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the documentation: ``make figures`` writes them into ``docs/images``.
+"""Pictures of the documentation: ``make figures`` draws all, ``python -m scripts.figures NAME…`` those of these names.
 
 This module draws robots; MuJoCo does so without a screen, as in ``actuon run``. The other pictures are in `drawings`,
 `measured_figures` and `motor_figures`.
@@ -7,6 +7,7 @@ This module draws robots; MuJoCo does so without a screen, as in ``actuon run``.
 
 from __future__ import annotations
 
+import argparse
 import re
 import runpy
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from actuon.demo.scenes import moments
 from actuon.robot_source import find_source
 
 from .drawings import DRAWINGS
-from .figure_style import IDEAL, LIMIT, REAL, Draw, plot, size_of, write_pictures
+from .figure_style import IDEAL, INK, LIMIT, REAL, Draw, plot, size_of, write, write_pictures
 from .measured_figures import MEASURED
 from .motor_figures import MOTORS, TUTORIALS
 from .terminal import TERMINALS
@@ -85,6 +86,7 @@ def on_white(model: Any) -> None:
     model.light_type[:] = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
     model.vis.map.haze = 0.0
     model.vis.headlight.ambient[:] = 0.55
+    model.vis.quality.shadowsize, model.vis.map.shadowclip = 8192, 0.6
     model.tex_data[:] = 255
     ground = model.geom("ground").id
     model.geom_matid[ground], model.geom_rgba[ground], model.geom_size[ground] = -1, 1.0, (50.0, 50.0, 0.1)
@@ -113,12 +115,12 @@ def draw_groups(axis: Any, model: Any, groups: list[Group], title: str) -> None:
         places.append(tuple(seen[np.argmax(seen[:, 1])]))
     for slot, i in enumerate(sorted(range(len(groups)), key=lambda i: places[i])):
         colour = _COLOURS[i]
-        line = {"arrowstyle": "-", "color": colour, "linewidth": 1.5, "shrinkA": 2, "shrinkB": 0}
+        line = {"arrowstyle": "-", "color": INK, "linewidth": 1.0, "shrinkA": 2, "shrinkB": 0}
         place = ((slot + 0.5) * _WIDTH / len(groups), _HEIGHT + 70)
         text = {"ha": "center", "va": "center", "fontsize": 8.5, "linespacing": 1.3}
         axis.annotate(groups[i].label, places[i], place, arrowprops=line, **text)
-        axis.plot(*places[i], "o", color="white", markeredgecolor=colour, markersize=6)
-    axis.set(ylim=(_HEIGHT + 120, 0), title=title)
+        axis.plot(*places[i], "o", markeredgecolor=INK, markerfacecolor=colour, markersize=6)
+    axis.set(ylim=(_HEIGHT + 112, 0), title=title)
 
 
 def of_yaml() -> tuple[Any, list[Group]]:
@@ -138,7 +140,7 @@ def of_example() -> tuple[Any, list[Group]]:
     """Return the quadruped with an arm, and the groups of the example."""
     example = runpy.run_path(str(EXAMPLE))
     model = example["quadruped_with_arm"]()
-    model.stat.center[:], model.stat.extent = (0.1, 0.0, 0.58), 1.15
+    model.stat.center[:], model.stat.extent = (0.1, 0.0, 0.54), 1.25
     names = [model.joint(i).name for i in range(1, model.njnt)]
     groups = []
     for name, config in example["GROUPS"].items():
@@ -150,7 +152,7 @@ def of_example() -> tuple[Any, list[Group]]:
 
 def groups_of_robots() -> Any:
     """Draw robots with their links in the colours of their groups."""
-    figure, axes = plot("Links in the colours of the entries or groups that move them", 430, 1, 2)
+    figure, axes = plot("Links in the colours of the entries or groups that move them", 395, 1, 2)
     draw_groups(axes[0], *of_yaml(), "entries of quadruped.actuon.yaml")
     draw_groups(axes[1], *of_example(), "groups of examples/quadruped_with_arm.py")
     return figure
@@ -158,12 +160,18 @@ def groups_of_robots() -> Any:
 
 def shipped_robots() -> Any:
     """Draw the robots that come with Actuon."""
-    figure, axes = pyplot().subplots(1, 2, figsize=size_of(260), layout="constrained")
-    for axis, path in zip(axes, (assets.quadruped_mjcf, assets.arm_mjcf), strict=True):
+    paths, pictures = (assets.quadruped_mjcf, assets.arm_mjcf), []
+    for path in paths:
         model = mujoco.MjModel.from_xml_path(str(path))
         on_white(model)
         model.vis.global_.fovy = _VIEW
-        show_picture(axis, next(at_home(model).draw([0], _WIDTH, _HEIGHT)))
+        picture = next(at_home(model).draw([0], 800, 600))
+        rows, columns = (np.flatnonzero((picture < 250).any(axis=(i, 2))) for i in (1, 0))
+        pictures.append(picture[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1])
+    widths = [picture.shape[1] / picture.shape[0] for picture in pictures]
+    figure, axes = plot("The robots that come with Actuon", 330, 1, 2, width_ratios=widths)
+    for axis, path, picture in zip(axes, paths, pictures, strict=True):
+        show_picture(axis, picture)
         axis.set_title(path.name)
     return figure
 
@@ -240,7 +248,7 @@ def _draw_plane(axis: Any, runs: tuple[Run, Run], joint: str) -> None:
         velocity, effort = (run.data[name][late, 0, dof][::2] for name in ("velocity", "applied_effort"))
         axis.plot(velocity, effort, color=colour, linewidth=1.1)
     axis.set(xlabel="calf: speed [rad/s]", ylabel="effort [N·m]", xlim=(-25, 25), ylim=(-60, 60))
-    axis.text(0.98, 0.03, "torque-speed limit", color=LIMIT, transform=axis.transAxes, ha="right", fontsize=8.5)
+    write(axis, (10.0, -42.0), "torque-speed limit", LIMIT, "center")
 
 
 PICTURES: dict[Path, dict[str, Draw]] = {
@@ -260,6 +268,12 @@ PICTURES: dict[Path, dict[str, Draw]] = {
 
 if __name__ == "__main__":
     quiet()
+    names = {name: None for pictures in PICTURES.values() for name in pictures}
+    parser = argparse.ArgumentParser("python -m scripts.figures", description="Draw pictures of the documentation.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"Default: all of {', '.join(names)}.")
+    wanted = parser.parse_args().names or names
+    if unknown := [name for name in wanted if name not in names]:
+        parser.error(f"no pictures of these names: {', '.join(unknown)}")
     for folder, pictures in PICTURES.items():
-        for path in write_pictures(pictures, folder):
+        for path in write_pictures({name: draw for name, draw in pictures.items() if name in wanted}, folder):
             print(f"wrote {path}")

@@ -118,7 +118,7 @@ def _accuracy(model: str | None = None) -> float:
 def _without(gain: str) -> str:
     part = json.loads(ACCURACY.read_text(encoding="utf-8"))["xl330"]
     (row,) = (row for row in part["rows"] if row["chosen"])
-    return f"{row['held_out_groups_mrad'][gain]:.1f}"
+    return f"{row['held_out_folds_mrad'][gain]:.1f}"
 
 
 def _stiff_arm(header: str) -> str:

@@ -7,7 +7,6 @@ import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -17,7 +16,7 @@ import actuon
 from actuon.charts import palette
 from studies.accuracy.page import REFERENCES
 
-from .figure_style import FAINT, GREEN, GREY, IDEAL, INK, LIMIT, MUTED, REAL, TARGET, VIOLET, plot, point_out, write
+from .figure_style import FAINT, GREEN, GREY, IDEAL, INK, LIMIT, MUTED, REAL, TARGET, VIOLET, name_dot, plot, write
 from .measured import ACCURACY, number, tables
 
 _QUANTILE = 1.96
@@ -44,9 +43,9 @@ def _rows(name: str) -> list[list[str]]:
 
 
 def sizes() -> Any:
-    """Draw the time per joint over the number of joints."""
+    """Draw the time per joint over the number of joints, and how many times as long Newton takes at both ends."""
     rows = _table("sizes")
-    figure, axes = plot("", 400, 1, 2, sharey=True)
+    figure, axes = plot("", 430, 1, 2, sharey=True)
     lines = {
         "Newton": (IDEAL, "Newton"),
         "PyTorch": (INK, "PyTorch"),
@@ -55,31 +54,39 @@ def sizes() -> Any:
         _IN_PLACE: (REAL, _IN_PLACE),
         _COPY: (MUTED, "copying the same bytes"),
     }
-    ends = []
     for axis, layout in zip(axes, ("contiguous", "scattered"), strict=True):
-        for who, (colour, _) in lines.items():
+        ends = {}
+        for who, (colour, label) in lines.items():
             own = [row for row in rows if row["layout"] == layout and row["who"] == who]
             x, y = (np.array([number(row[column]) for row in own]) for column in ("DOFs", "ns per DOF"))
             style = (0, (3, 2)) if who == _COPY else "-"
-            axis.loglog(x, y, "o", linestyle=style, markersize=3.5, color=colour)
-            ends.append(y[-1])
-        axis.set(title=f"{layout} rows", xlabel="joints", xlim=(7, 1.5e6), ylim=(0.4, 2e4))
-        axis.set_xticks([1e1, 1e2, 1e3, 1e4, 1e5, 1e6])
-    ends = ends[len(lines) :]
-    for (colour, name), end, place in zip(lines.values(), ends, _spread(ends, 1.75), strict=True):
-        time = f"{end:.0f}" if end >= 10 else f"{end:.1f}"
-        axes[1].text(1.9e6, place, f"{name}: {time} ns", color=colour, fontsize=8.5, va="center")
+            axis.loglog(x, y, "o", linestyle=style, markersize=3.5, color=colour, label=label)
+            ends[who] = y
+        for end, shift in ((0, 2.6), (-1, 0.4)):
+            newton, own = ends["Newton"][end], ends[_IN_PLACE][end]
+            axis.plot([x[end], x[end]], [own, newton], color=IDEAL, linewidth=1.0, linestyle=(0, (1, 2)))
+            write(axis, (shift * x[end], newton), f"{newton / own:.0f} ×", IDEAL, "center")
+        last = [values[-1] for values in ends.values()]
+        for (colour, _), end, place in zip(lines.values(), last, _spread(last, 1.75), strict=True):
+            axis.text(
+                1.3e6, place, f"{end:.0f}" if end >= 10 else f"{end:.1f}", color=colour, fontsize=8.5, va="center"
+            )
+        axis.set(title=f"{layout} rows", xlabel="joints", xlim=(7, 1.2e6), ylim=(0.4, 1.5e4))
+        axis.set_xticks([1e1, 1e2, 1e3, 1e4, 1e5, 1e6], ["10", "", "1 000", "", "100 000", ""])
+        axis.set_yticks([1, 10, 100, 1000, 10000], ["1", "10", "100", "1 000", "10 000"])
+        axis.minorticks_off()
     axes[0].set_ylabel("time per joint and step [ns]")
     in_place = [row for row in rows if row["who"] == _IN_PLACE]
     best = min(number(row["ns per DOF"]) for row in in_place)
     newton, pytorch = (_range([number(row[f"faster than {peer}"]) for row in in_place]) for peer in _PEERS)
     title = f"In place: down to {best:.0f} ns per joint; Newton takes {newton} ×, PyTorch {pytorch} ×"
     figure.suptitle(title, x=0.012, ha="left")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
-def _range(values: Sequence[float]) -> str:
-    low, high = f"{min(values):.2g}", f"{max(values):.2g}"
+def _range(values: Sequence[float], digits: int = 2) -> str:
+    low, high = f"{min(values):.{digits}g}", f"{max(values):.{digits}g}"
     return low if low == high else f"{low} to {high}"
 
 
@@ -103,7 +110,9 @@ def stages() -> Any:
     axis.set_yticks(at, names, color=INK)
     axis.set(xlabel="median step in a loop [µs]", xlim=(0, 1.2 * newton.max()))
     axis.grid(visible=False, axis="y")
-    figure.legend(loc="outside lower center", ncols=3)
+    handles, labels = axis.get_legend_handles_labels()
+    order = [labels.index(label) for label in (_IN_PLACE, "copying the same bytes", "Newton")]
+    figure.legend([handles[i] for i in order], [labels[i] for i in order], loc="outside lower center", ncols=3)
     return figure
 
 
@@ -133,7 +142,7 @@ def pytorch() -> Any:
         axis.text(time * 1.09, y, f"{time:.1f} ×", va="center", color=REAL, fontsize=8.5)
     axis.axvline(1.0, color=MUTED, linewidth=1.0)
     axis.set_yticks(at, [name for name, _ in found], color=INK)
-    axis.set(xlabel="Actuon, in place: times faster than PyTorch", xlim=(0.9, 1.5 * max(times)))
+    axis.set(xlabel="Actuon, in place: times faster than PyTorch", xlim=(0.9, 1.8 * max(times)))
     axis.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
     axis.minorticks_off()
     axis.grid(visible=False, axis="y")
@@ -153,11 +162,11 @@ def derivatives() -> Any:
     ):
         y, share = i + 0.19 * (2 * slot - 1), more[name, kind]
         axis.barh(y, share, 0.36, color=colour, label=kind if i == 0 else None)
-        text = f"{share:.0f} %  of {times[name, alone]:.0f} µs"
+        text = f"{share:.0f} % of {times[name, alone]:.0f} µs"
         axis.text(share + 1, y, text, va="center", fontsize=8, color=MUTED)
     axis.set_yticks(range(len(names)), [name.replace(" + ", " +\n", 1) for name in names], color=INK)
     axis.invert_yaxis()
-    axis.set(xlabel="longer than the effort alone, 49 152 joints on one thread [%]", xlim=(0, 1.25 * high))
+    axis.set(xlabel="longer than the effort alone, 49 152 joints on one thread [%]", xlim=(0, 1.35 * high))
     axis.grid(visible=False, axis="y")
     figure.legend(loc="outside lower center", ncols=2)
     return figure
@@ -197,8 +206,8 @@ def robots() -> Any:
     alone.set(title="one robot", xlabel="beyond mj_step [µs]", xlim=(0, 1.3 * longest))
     alone.grid(visible=False, axis="y")
     many = [row for row in rows if row["who"] in ("Actuon, actuators", "Actuon, groups") and row["robots"] != "1"]
-    most = 100 * (max(number(row["÷ rollout, best"]) for row in many) - 1)
-    figure.suptitle(f"From 64 robots on, motors stay within {most:.0f} % of mujoco.rollout", x=0.012, ha="left")
+    times = _range([number(row["÷ rollout, best"]) for row in many], 3)
+    figure.suptitle(f"From 64 robots on, motors take {times} × the time of mujoco.rollout", x=0.012, ha="left")
     figure.legend(loc="outside lower center", ncols=3)
     return figure
 
@@ -217,14 +226,14 @@ def arrays() -> Any:
             axis.text(time, y, f" {time:.0f} µs, {row['dtype']}", va="center", fontsize=8, color=MUTED)
         longest = max(number(row["in a loop, median µs"]) for row in rows if row["robots × joints"] == count)
         axis.set(title=f"{count} joints", xlabel="median step in a loop [µs]", xlim=(0, 1.55 * longest))
-        axis.grid(visible=False, axis="y")
+        axis.grid(visible=False)
     axes[0].set_yticks(range(len(looks)), list(looks), color=INK)
     axes[0].invert_yaxis()
     one, many = (
         _range([number(row["than NumPy"]) for row in rows if (row["who"], row["robots × joints"]) == ("Actuon", count)])
         for count in counts
     )
-    title = f"Motors.step against NumPy: {one} × for one robot, {many} × for many"
+    title = f"Motors.step: {one} × NumPy's speed for one robot, {many} × for many"
     figure.suptitle(title, x=0.012, ha="left")
     return figure
 
@@ -267,10 +276,8 @@ def environments() -> Any:
     axis.axvline(0.0, color=MUTED, linewidth=1.0)
     axis.set_yticks(range(len(names)), names, color=INK)
     axis.invert_yaxis()
-    axis.set_xscale("symlog", linthresh=10.0, linscale=1.2)
-    axis.set_xticks([0, 2, 4, 6, 8, 10, 20, 50, 100], ["0", "2", "4", "6", "8", "10", "20", "50", "100"])
-    axis.minorticks_off()
-    axis.set(xlabel="longer than with MuJoCo's own servos [%]", xlim=(-0.8, 120))
+    axis.set(xlabel="longer than with MuJoCo's own servos [%]", xlim=(-0.5, None))
+    axis.set_xticks(range(0, 21, 5))
     axis.legend(loc="upper right")
     return figure
 
@@ -330,8 +337,9 @@ def models() -> Any:
     study = _studies()["xl330"]
     figure, axis = plot("XL330: more parameters help up to servo_m2q, and no further", 380)
     published = [row["held_out_mrad"] for row in study["published"]]
-    axis.axhspan(min(published), max(published), color=TARGET, alpha=0.18, linewidth=0)
-    write(axis, (0.5, max(published) + 3.5), "published parameters, M1 to M6", MUTED, "center", "bottom")
+    axis.fill_between([-0.25, 1.01], min(published), max(published), color=TARGET, alpha=0.18, linewidth=0)
+    middle = float(np.sqrt(min(published) * max(published)))
+    axis.text(0.4, middle, "published parameters, M1 to M6", color=MUTED, ha="center", va="center", fontsize=8.5)
     ends = _spread([row["held_out_mrad"] for row in study["rows"]], 1.11)
     starts = _spread([row["train_mrad"] for row in study["rows"]], 1.11)
     for row, colour, start, end in zip(study["rows"], palette(9)[4:], starts, ends, strict=True):
@@ -372,7 +380,7 @@ def by_motion() -> Any:
     )
     for row, (name, robot) in zip(axes, {"so101": "SO-101", "ak80_6": "AK80-6"}.items(), strict=True):
         for axis, kind, what in zip(
-            row, ("held_out_groups_mrad", "held_out_joints_mrad"), ("held-out run", "joint"), strict=True
+            row, ("held_out_folds_mrad", "held_out_joints_mrad"), ("held-out run", "joint"), strict=True
         ):
             rows = studies[name]["rows"]
             columns = [key.removesuffix(".csv.gz").replace("trajectory_", "run ") for key in rows[0][kind]]
@@ -428,7 +436,8 @@ def synthetic() -> Any:
         axis.grid(visible=False, axis="x")
     names = {key: key.replace("transmission.reflected_", "transmission.\nreflected_") for key in most}
     axes[-1].set_xticks(range(len(most)), [names[key].replace(".", ".\n", 1).replace("\n\n", "\n") for key in most])
-    title = f"{_range(shares[:2])} % of true values lie in their 95 % interval"
+    usual, harder = _range(shares[:2]), _range(shares[2:])
+    title = f"{usual} % of true values lie in their 95 % interval; in two harder cases, {harder} %"
     figure.suptitle(title, x=0.012, ha="left")
     return figure
 
@@ -447,16 +456,17 @@ def stability() -> Any:
             is_worst = row["pose"] == "worst"
             y = names.index(row["robot"]) + 0.16 * (slot - 1.5)
             fill = colour if is_worst else "none"
-            axis.plot(float(row[column]), y, "o", markeredgecolor=colour, markerfacecolor=fill, markersize=4.5)
+            size = 4.0 if is_worst else 7.0  # a ring around a dot at the same place
+            axis.plot(float(row[column]), y, "o", markeredgecolor=colour, markerfacecolor=fill, markersize=size)
     for column, colour in columns.items():
         axis.plot([], [], "o", color=colour, markersize=4.5, label=column)
     axis.plot([], [], "o", color=MUTED, markersize=4.5, label="worst pose")
-    axis.plot([], [], "o", markeredgecolor=MUTED, markerfacecolor="none", markersize=4.5, label="start pose")
+    axis.plot([], [], "o", markeredgecolor=MUTED, markerfacecolor="none", markersize=7.0, label="start pose")
     axis.set_yticks(range(len(names)), names, color=INK)
     axis.invert_yaxis()
     axis.set(xlabel="measured ÷ predicted limit", xlim=(0.9, 1.72))
     figure.legend(loc="outside lower center", ncols=6, columnspacing=0.8, handletextpad=0.1)
-    point_out(axis, "against its stops at the start", (1.49, names.index("robotiq_2f85")), (1.38, 8.0), MUTED)
+    write(axis, (1.56, names.index("robotiq_2f85") + 0.9), "against its stops in the start pose", MUTED, "center")
     return figure
 
 
@@ -464,14 +474,16 @@ def implicit_errors() -> Any:
     """Draw errors of explicit and implicit motors over the time step."""
     rows = _table("implicit")
     robots = list(dict.fromkeys(row[""] for row in rows))
-    modes = {"explicit": LIMIT, "implicit, `implicitfast`": REAL, "implicit, `discrete`": IDEAL}
-    figure, axes = plot("Implicit motors pay off for stiff gains, not for soft ones at 5 ms", 320, 1, 3, sharey=True)
+    modes = {"explicit": REAL, "implicit, `implicitfast`": IDEAL, "implicit, `discrete`": VIOLET}
+    figure, axes = plot("Implicit motors pay off for stiff gains, not for soft ones at 5 ms", 340, 1, 3, sharey=True)
     for axis, robot in zip(axes, robots, strict=True):
         own = [row for row in rows if row[""] == robot]
         steps = [number(row["dt"]) for row in own]
         for mode, colour in modes.items():
             axis.loglog(steps, [float(row[mode]) for row in own], "o-", color=colour, label=mode.replace("`", ""))
-        axis.set_title(robot.replace(", ", "\n"))
+        name, gains = robot.split(", ")
+        _, kp, _, kd = gains.split()
+        axis.set_title(f"{name}\nkp {kp} N·m/rad\nkd {kd} N·m·s/rad")
         axis.set(xlabel="time step [ms]", xlim=(0.8, 26), ylim=(0.15, 1000))
         axis.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
         axis.minorticks_off()
@@ -533,14 +545,14 @@ def implicit_cost() -> Any:
     rows = _rows("implicit_costs")[1:]
     figure, axis = plot("", 300)
     more = []
-    for slot, (name, first, colour) in enumerate((("implicitfast", 1, REAL), ("discrete", 3, IDEAL))):
+    for slot, (name, first, colour) in enumerate((("implicitfast", 1, IDEAL), ("discrete", 3, VIOLET))):
         for i, row in enumerate(rows):
             explicit, implicit = float(row[first]), float(row[first + 1])
             share = 100 * (implicit / explicit - 1)
             more.append(share)
             y = i + 0.19 * (2 * slot - 1)
             axis.barh(y, share, 0.36, color=colour, label=name if i == 0 else None)
-            axis.text(share + 0.4, y, f"{share:.0f} %  of {explicit:.0f} µs", va="center", fontsize=8, color=MUTED)
+            axis.text(share + 0.4, y, f"{share:.0f} % of {explicit:.0f} µs", va="center", fontsize=8, color=MUTED)
     figure.suptitle(f"Implicit motors add {min(more):.0f} to {max(more):.0f} % to a step", x=0.012, ha="left")
     axis.set_yticks(range(len(rows)), [row[0].removesuffix(" robot") for row in rows], color=INK)
     axis.invert_yaxis()
@@ -596,11 +608,8 @@ def catalogue() -> Any:
     axis.minorticks_off()
     axis.set(xlabel="no-load or largest speed at the joint [rad/s]", ylabel="peak or stall torque at the joint [N·m]")
     figure.legend(loc="outside lower center", ncols=6, columnspacing=1.2, handletextpad=0.3)
-    figure.canvas.draw()
-    dots = axis.transData.transform([(speed, torque) for speed, torque, *_ in places])
-    taken = [_Rectangle(x - 4, y - 4, x + 4, y + 4) for x, y in dots]
-    for speed, torque, _, name, colour in sorted(places, key=lambda place: (place[0], -place[1])):
-        _label_freely(axis, (speed, torque), name, colour, taken)
+    for speed, torque, _, name, colour in places:
+        name_dot(axis, (speed, torque), name, colour, fontsize=8)
     return figure
 
 
@@ -612,38 +621,6 @@ def _speed_and_torque(motor: actuon.CatalogueMotor) -> tuple[float, float, bool]
     torque = values.get("peak_torque") or values["stall_torque"]
     speed = values.get("no_load_speed") or values.get("max_speed")
     return speed or values["rated_speed"], torque, speed is None
-
-
-@dataclass(frozen=True)
-class _Rectangle:
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    def overlaps(self, other: _Rectangle) -> bool:
-        is_beside = self.right <= other.left or other.right <= self.left
-        return not is_beside and self.bottom < other.top and other.bottom < self.top
-
-
-def _label_freely(axis: Any, place: tuple[float, float], text: str, colour: str, taken: list[_Rectangle]) -> None:
-    """Write a label around a dot, where nothing is yet; adds its rectangle to ``taken`` [points]."""
-    x, y = axis.transData.transform(place)
-    width, height = 5.0 * len(text), 9.0
-    sides = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1), (1, 2), (1, -2), (-1, 2), (-1, -2))
-    for distance, (right, up) in itertools.product((6, 14, 24, 36, 50), sides):
-        left = right * distance - (1 - right) / 2 * width
-        bottom = up * distance - (1 - up) / 2 * height
-        own = _Rectangle(x + left, y + bottom, x + left + width, y + bottom + height)
-        if not any(own.overlaps(other) for other in taken):
-            break
-    taken.append(own)
-    line = (
-        {"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3} if distance >= 14 else None
-    )
-    middle = (left + width / 2, bottom + height / 2)
-    font = {"fontsize": 8, "color": colour, "ha": "center", "va": "center", "zorder": 6}
-    axis.annotate(text, place, middle, textcoords="offset points", arrowprops=line, **font)
 
 
 MEASURED = {

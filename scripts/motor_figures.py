@@ -14,14 +14,30 @@ import numpy as np
 
 import actuon
 from actuon.charts import to_matplotlib
-from actuon.fit import JointLog, KnownLoadPlant, Log, SearchOptions, fit_logs
-from actuon.lab import LogUniform, Uniform
+from actuon.fit import JointLog, KnownLoadPlant, Log, fit_logs
+from actuon.fit.model import place_of
+from actuon.lab import LogUniform, Normal, Uniform
 from actuon.plot.inputs import read_inputs
 from actuon.plot.kinds import PlotConditions
 from actuon.plot.pictures import actuator_grids
 from actuon.sim.mujoco import mute_mujoco_warnings
 
-from .figure_style import GREEN, GREY, IDEAL, INK, LIMIT, MUTED, REAL, TARGET, VIOLET, plot, point_out, size_of, write
+from .figure_style import (
+    GREEN,
+    GREY,
+    IDEAL,
+    INK,
+    LIMIT,
+    MUTED,
+    REAL,
+    TARGET,
+    VIOLET,
+    name_dot,
+    plot,
+    point_out,
+    size_of,
+    write,
+)
 
 _INPUTS = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_load", "joint_f")
 _GRAVITY = 9.81
@@ -117,20 +133,20 @@ def stability() -> Any:
         axis.fill_between(damping, low, high, color=colour, alpha=0.16, linewidth=0)
     axis.plot([0.0, 2.0], [4.0, 0.0], color=LIMIT)
     axis.plot([0.0, 1.0], [2.0, 0.0], color=LIMIT, linewidth=1.2, linestyle=(0, (4, 2.5)))
-    write(axis, (0.44, 3.42), "100 % of the limit", LIMIT)
-    write(axis, (0.2, 1.86), "50 %", LIMIT)
-    write(axis, (0.52, 1.25), "swings, and settles", REAL, "center")
-    point_out(axis, "approaches its target", (0.45, 0.04), (0.16, 0.42), GREEN)
-    write(axis, (1.5, 0.45), "rings from step to step,\nand settles", VIOLET, "center")
+    write(axis, (0.44, 3.3), "100 % of the limit", LIMIT)
+    write(axis, (0.2, 1.75), "50 %", LIMIT)
+    write(axis, (0.6, 1.7), "swings, and settles", REAL, "center")
+    point_out(axis, "approaches its target", (0.9, 0.06), (1.05, 0.75), GREEN)
+    write(axis, (1.42, 0.45), "rings from step to step,\nand settles", VIOLET, "center")
     write(axis, (1.75, 3.2), "diverges", LIMIT, "center")
     inertia, kp, kd = 0.01, 100.0, 1.0
     steps = np.array([0.001, 0.002, 0.005, 0.01, 0.012, 0.015])
     path = np.linspace(0.0, 0.016, 100)
     axis.plot(kd * path / inertia, kp * path**2 / inertia, color=INK, linewidth=1.2)
     axis.plot(kd * steps / inertia, kp * steps**2 / inertia, "o", color=INK, markersize=5)
-    for step in steps[2:]:
-        text = f"{1000 * step:g} ms"
-        write(axis, (kd * step / inertia + 0.04, kp * step**2 / inertia), text, INK, fontsize=8)
+    for step in steps[1:]:
+        text = "1 and 2 ms" if step == steps[1] else f"{1000 * step:g} ms"
+        name_dot(axis, (kd * step / inertia, kp * step**2 / inertia), text, fontsize=8)
     note = f"line: I = {inertia:g} kg·m², kp = {kp:g} N·m/rad,\nkd = {kd:g} N·m·s/rad, over the time step"
     write(axis, (2.38, 4.25), note, INK, "right")
     axis.set(xlabel="damping: kd · dt / I", ylabel="stiffness: kp · dt² / I", xlim=(0, 2.4), ylim=(0, 4.6))
@@ -165,13 +181,14 @@ def telemetry() -> Any:
     )
     above.plot(time, np.clip(values[:, 0], -70.0, 70.0), color=TARGET, linewidth=1.4)
     above.plot(time, values[:, 1], color=REAL)
-    for stage, colour, low in (("ClampingMaxEffort", LIMIT, -24.0), ("ClampingDCMotor", VIOLET, -10.0)):
+    for stage, colour in (("ClampingMaxEffort", LIMIT), ("ClampingDCMotor", VIOLET)):
         is_limited = np.array([name == stage for name in limits])
         edges = np.flatnonzero(np.diff(np.concatenate([[False], is_limited, [False]]).astype(int)))
         for start, end in edges.reshape(-1, 2):
             for axis in (above, below):
                 axis.axvspan(start, end, color=colour, alpha=0.13, linewidth=0)
-        write(above, (edges[0] + 2, low), stage, colour, fontsize=8)
+        middle = (edges[0] + edges[-1]) / 2
+        above.text(middle, -38.0, stage, color=colour, ha="center", fontsize=8, rotation=90)
     write(above, (77.0, 54.0), "requested", MUTED)
     write(above, (56.0, 25.0), "applied", REAL)
     point_out(above, "not limited: friction", (230.0, -11.0), (255.0, -26.0), INK)
@@ -182,51 +199,54 @@ def telemetry() -> Any:
 
 
 def randomise() -> Any:
-    """Draw envelopes and steps of motors whose parameters are drawn."""
-    count, inertia, dt = 40, 0.05, 0.002
+    """Draw envelopes and steps of the motor of the page's example, whose parameters are drawn."""
+    count, ratio, rotor, dt = 40, 6.33, 1e-4, 0.002
+    inertia = 0.05 + rotor * ratio**2
+    limit = actuon.DCMotorClampingConfig(saturation_effort=4.0, velocity_limit=190.0, max_motor_effort=3.7)
     stages = [
-        actuon.DelayConfig(5),  # the longest
-        actuon.PDControlConfig(kp=40.0, kd=1.2),
-        actuon.DCMotorClampingConfig(saturation_effort=36.0, velocity_limit=18.0, max_motor_effort=24.0),
-        actuon.FrictionEffectConfig(dynamic=0.6, viscous=0.05, inertia=inertia),
+        actuon.DelayConfig(4),  # the longest
+        actuon.PDControlConfig(kp=60.0, kd=1.5),
+        actuon.GearTransmissionConfig(ratio=ratio),
+        limit,
+        actuon.FrictionEffectConfig(dynamic=0.2, viscous=0.01, inertia=inertia / ratio**2),
     ]
     motors = actuon.Motors(actuon.ActuatorConfig(stages=stages), joints=["knee"], num_envs=count + 1)
     drawn = list(range(count))
     motors.randomize(
         {
             "controller.kp": Uniform(0.9, 1.1),
-            "controller.kd": Uniform(0.9, 1.1),
-            "dc_motor.saturation_effort": Uniform(0.8, 1.0),
-            "dc_motor.velocity_limit": Uniform(0.9, 1.1),
+            "dc_motor.saturation_effort": Normal(0.95, 0.05, per_joint=False),
             "friction.dynamic": LogUniform(0.5, 2.0),
-            "delay.delay_steps": Uniform(0, 5, operation="set"),
+            "delay.delay_steps": Uniform(0, 4, operation="set"),
         },
         env_ids=drawn,
         seed=0,
     )
     motors.randomize({"delay.delay_steps": Uniform(2, 2, operation="set")}, env_ids=[count])
-    (limit,) = motors.actuators[0].clamping
-    stall, fastest = (getattr(limit, name).numpy().ravel() for name in ("saturation_effort", "velocity_limit"))
+    (clamping,) = motors.actuators[0].clamping
+    stall = ratio * clamping.saturation_effort.numpy().ravel()
+    inertias = np.full((count + 1, 1), inertia)
+    inertias[:count, 0] += rotor * ratio**2 * np.random.default_rng(0).uniform(-0.05, 0.05, count)
     q, qd, rows = np.zeros((count + 1, 1)), np.zeros((count + 1, 1)), []
     for step in range(300):
-        effort = motors.step(q, qd, np.full((count + 1, 1), 0.0 if step == 0 else 1.0), dt=dt)
-        qd = qd + dt * np.asarray(effort) / inertia
+        effort = motors.step(q, qd, np.full((count + 1, 1), 0.0 if step == 0 else 0.5), dt=dt)
+        qd = qd + dt * np.asarray(effort) / inertias
         q = q + dt * qd
         rows.append(q[:, 0])
     time, motion = 1000 * _times(0.6, dt), np.array(rows)
     figure, (left, right) = plot("The same motor, drawn 40 times", 340, 1, 2, width_ratios=(2, 3))
-    speeds = np.array([0.0, 20.0])
+    fastest, peak = limit.velocity_limit / ratio, limit.max_motor_effort * ratio
     for i in (*drawn, count):
         look = {"color": INK, "linewidth": 2.0} if i == count else {"color": REAL, "linewidth": 0.7, "alpha": 0.6}
-        left.plot(speeds, stall[i] * (1.0 - speeds / fastest[i]), **look)
+        kink = fastest * max(1.0 - peak / stall[i], 0.0)
+        left.plot([0.0, kink, fastest], [min(stall[i], peak), min(stall[i], peak), 0.0], **look)
         right.plot(time[::3], motion[::3, i], **look)
-    left.axhline(24.0, color=LIMIT, linewidth=1.2)
-    write(left, (19.5, 25.0), "peak", LIMIT, "right", "bottom")
-    right.axhline(1.0, color=TARGET, linewidth=1.0, linestyle=(0, (4, 2.5)))
-    write(right, (590.0, 0.35), "dark: nominal", INK, "right")
-    write(right, (590.0, 0.22), "blue: gains, limits, friction and delay drawn", REAL, "right")
-    left.set(title="torque-speed line", xlabel="speed [rad/s]", ylabel="effort [N·m]", xlim=(0, 20), ylim=(0, 40))
-    right.set(title="step of the target", xlabel="time [ms]", ylabel="position [rad]", xlim=(0, 600), ylim=(0, 1.35))
+    right.axhline(0.5, color=TARGET, linewidth=1.0, linestyle=(0, (4, 2.5)))
+    write(right, (580.0, 0.22), "dark: nominal", INK, "right")
+    text = "blue: 40 draws of kp, stall effort,\ninertia, friction and delay"
+    write(right, (580.0, 0.12), text, REAL, "right")
+    left.set(title="limit at the joint", xlabel="speed [rad/s]", ylabel="effort [N·m]", xlim=(0, 32), ylim=(0, 30))
+    right.set(title="step of the target", xlabel="time [ms]", ylabel="position [rad]", xlim=(0, 600), ylim=(0, 0.7))
     return figure
 
 
@@ -277,26 +297,28 @@ def friction_models() -> Any:
     loads = {
         "no load": (0.0, 0.0, TARGET),
         "lifts a load of 1 N·m": (1.3, -1.0, REAL),
-        "lowers a load of 1 N·m": (-0.7, 1.0, IDEAL),
+        "lowers a load of 1 N·m": (-0.7, 1.0, VIOLET),
     }
     speeds = np.linspace(0.01, 1.5, 150, dtype=np.float32)
     figure, axes = plot("Friction over speed: what each model adds", 430, 2, 3, sharex=True, sharey=True)
     for axis, (name, parameters) in zip(axes.flat, models.items(), strict=True):
+        with_load = any(key.startswith("load") for key in parameters)
         for label, (effort, load, colour) in loads.items():
             stage = actuon.FrictionEffectConfig(**parameters, inertia=1.0)
             actuator = actuon.Actuator(range(len(speeds)), actuon.ControllerPD(kp=0.0, kd=0.0), effects=[stage.build()])
             arrays = {key: np.zeros(len(speeds), np.float32) for key in _INPUTS}
             arrays["joint_qd"][:], arrays["joint_act"][:], arrays["joint_load"][:] = speeds, effort, load
             actuator.step(arrays, arrays, dt=1e-4)
-            axis.plot(speeds, effort - arrays["joint_f"], color=colour, label=label)
+            style = "-" if label == "no load" or with_load else (0, (4, 4))  # elsewhere, all three are one
+            axis.plot(speeds, effort - arrays["joint_f"], color=colour, linestyle=style, label=label)
         axis.set(title=name, xlim=(0.0, 1.5), ylim=(0.0, 0.9))
-        if not any(key.startswith("load") for key in parameters):
+        if not with_load:
             axis.text(0.75, 0.3, "with any load", color=MUTED, ha="center")
     for axis in axes[1]:
         axis.set_xlabel("speed [rad/s]")
     for axis in axes[:, 0]:
         axis.set_ylabel("friction [N·m]")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
@@ -381,6 +403,7 @@ def battery() -> Any:
     above.axhline(pack.full_voltage, color=GREY, linewidth=1.0, linestyle=(0, (4, 2.5)))
     write(above, (19.9, pack.full_voltage + 0.15), "full_voltage", MUTED, "right", "bottom")
     above.set(ylabel="supply voltage [V]", ylim=(16, 25.3))
+    point_out(above, "empty: 0 V", (18.35, 16.4), (17.9, 20.8), LIMIT)
     below.plot(time[::4], rows[::4, 0], color=REAL, linewidth=1.4)
     below.set(xlabel="time [s]", ylabel="motor effort [N·m]", xlim=(0, 20), ylim=(-0.1, 2.3))
     return figure
@@ -394,11 +417,11 @@ def elastic() -> Any:
     gap = actuon.BacklashTransmissionConfig(gap=0.02, stiffness=5000.0, motor_inertia=0.02, damping=5.0)
     figure, axis = plot("A spring overshoots the motor's effort; backlash delays it and hits", 330)
     time = _times(0.25, dt)
-    axis.plot([0.0, 0.25], [effort, effort], color=IDEAL)
     for stage, colour in ((spring, REAL), (gap, VIOLET)):
         joint = _Joint(_actuator(push, stage), dt=dt)
         efforts = np.array([joint.step(feedforward=effort) for _ in time])
         axis.plot(time, np.clip(efforts, -10.0, 14.0), color=colour, linewidth=1.5)
+    axis.plot([0.0, 0.25], [effort, effort], color=IDEAL, linewidth=1.4, linestyle=(0, (4, 4)))
     axis.set(xlabel="time after a step of the motor's effort [s]", ylabel="effort at the joint [N·m]", xlim=(0, 0.25))
     write(axis, (0.02, 9.5), "backlash", VIOLET)
     point_out(axis, "series-elastic spring", (0.027, 3.0), (0.04, 4.8), REAL)
@@ -548,33 +571,33 @@ def fit() -> Any:
         "delay.delay": 0.008,
         "encoder.bias": 0.0,
     }
-    inertia = mass * length**2 + truth["transmission.reflected_inertia"]
-    friction = actuon.FrictionEffectConfig(truth["friction.dynamic"], truth["friction.viscous"], inertia=inertia)
-    controller = actuon.PDControlConfig(truth["controller.kp"], truth["controller.kd"])
-    delay = actuon.DelayConfig(round(truth["delay.delay"] / dt))
-    joint = _Joint(_actuator(delay, controller, friction), dt, inertia, lambda q: -mass * _GRAVITY * length * np.sin(q))
+    kp, kd, dry, viscous, armature, delay, _ = truth.values()
     time = _times(4.0, dt)
-    command, position = np.sin(2.0 * time) + 0.5 * np.sin(7.0 * time), []
-    is_on = time < 3.2
-    for target, on in zip(command, is_on, strict=True):
-        if not on:
-            joint.actuator.controller.kp.zero_()
-            joint.actuator.controller.kd.zero_()
-        position.append(joint.position)
-        joint.step(target)
-    measured = np.array(position) + 1e-3 * np.random.default_rng(0).standard_normal(len(time))
+    command, is_on = np.sin(2.0 * time) + 0.5 * np.sin(7.0 * time), time < 3.2
+    fine, inertia, q, qd, path = dt / 8, mass * length**2 + armature, 0.0, 0.0, []
+    for i, on in enumerate(is_on):
+        path.append(q)
+        for _ in range(8):  # reality has no time step
+            effort = on * (kp * (command[max(i - round(delay / dt), 0)] - q) - kd * qd)
+            effort += inertia * qd / fine - viscous * qd - mass * _GRAVITY * length * np.sin(q)
+            qd = (effort - np.clip(effort, -dry, dry)) * fine / inertia
+            q += fine * qd
+    noise = 1e-3 * np.random.default_rng(0).standard_normal(len(time))
+    measured = np.array(path) + noise
     log = Log(
         "run",
         time,
         (JointLog("joint", measured, command, enabled=is_on),),
         {"mass": mass, "length": length},
     )
-    result = fit_logs([log], "pd_coulomb", options=SearchOptions(starts=1, population=40, generations=80))
-    plant = KnownLoadPlant([log])
+    plant = KnownLoadPlant([log], dt=0.001)
+    result = fit_logs(model="pd_coulomb", plant=plant)
     residual = plant.residuals(result.trials(plant))[0][0, :, 0]
+    error, of_noise = (1e3 * np.abs(own).mean() for own in (residual, noise))
     figure, axes = plot("", 460, 3, 1, height_ratios=(3, 1.4, 2))
     above, middle, below = axes
-    figure.suptitle(f"A fit ends {1e3 * np.abs(residual).mean():.1f} mrad from its log: the noise", x=0.012, ha="left")
+    title = f"The fitted model is {error:.1f} mrad from its log, which has {of_noise:.1f} mrad of noise"
+    figure.suptitle(title, x=0.012, ha="left")
     above.plot(time[is_on][::2], command[is_on][::2], color=TARGET, linewidth=1.2, label="command")
     above.axvspan(3.2, 4.0, color=GREY, alpha=0.12, linewidth=0)
     above.text(3.6, -1.45, "switched off", color=MUTED, ha="center")
@@ -585,12 +608,13 @@ def fit() -> Any:
     middle.plot(time[::2], 1e3 * residual[::2], color=LIMIT, linewidth=0.9)
     middle.set(xlabel="time [s]", ylabel="model − log\n[mrad]", xlim=(0, 4))
     below.set_axis_off()
-    rows = [("parameter", "found", "95 % interval", "true")]
+    rows: list[tuple[str, ...]] = [("parameter", "found", "95 % interval", "true", "unit")]
     for one in result.joints[0].parameters:
+        unit = place_of(result.joints[0].model.actuator, one.path).declared.unit
         numbers = f"{one.value:.4g}", f"{one.low:.4g} to {one.high:.4g}", f"{truth[one.path]:.4g}"
-        rows.append((one.path, *numbers))
+        rows.append((one.path, *(text.replace("-", "−") for text in numbers), unit))
     for i, row in enumerate(rows):
-        for x, text in zip((0.0, 0.42, 0.58, 0.86), row, strict=True):
+        for x, text in zip((0.0, 0.36, 0.52, 0.8, 0.88), row, strict=True):
             weight = "bold" if i == 0 else "normal"
             below.text(
                 x, 1.0 - i / len(rows), text, transform=below.transAxes, va="top", fontsize=8.5, fontweight=weight
@@ -743,7 +767,7 @@ def error_over_dt() -> Any:
     exact = _positions(kp, kd, 1e-4, 1.0, sine)
     steps = np.array([0.001, 0.002, 0.004, 0.005, 0.01, 0.02])
     figure, axis = plot("Explicit motors diverge at 10 ms, implicit ones do not", 330)
-    looks = ((_EXPLICIT, "explicit", LIMIT), (_IMPLICITFAST, "implicitfast", REAL), (_DISCRETE, "discrete", IDEAL))
+    looks = ((_EXPLICIT, "explicit", REAL), (_IMPLICITFAST, "implicitfast", IDEAL), (_DISCRETE, "discrete", VIOLET))
     for mode, label, colour in looks:
         errors: list[float] = []
         for dt in steps:
@@ -782,16 +806,16 @@ def _step(t: float) -> float:
 def backward_euler() -> Any:
     """Draw what the integrator `discrete` damps away."""
     kp, kd, rotor = 60.0, 0.05, 0.01
-    figure, axis = plot("discrete damps a swing that the real joint has", 320)
+    figure, axis = plot("The integrator discrete damps a swing that the real joint has", 320)
     exact = _positions(kp, kd, 1e-4, 0.6, _step, armature=rotor)
     axis.plot(1e-4 * np.arange(1, len(exact) + 1)[::20], exact[::20], color=INK, linewidth=1.2)
-    for mode, colour in ((_IMPLICITFAST, REAL), (_DISCRETE, IDEAL)):
+    for mode, colour in ((_IMPLICITFAST, IDEAL), (_DISCRETE, VIOLET)):
         found = _positions(kp, kd, 0.005, 0.6, _step, armature=rotor, mode=mode)
         axis.plot(0.005 * np.arange(1, len(found) + 1), found, ".-", color=colour, linewidth=1.2)
     axis.set(xlabel="time [s]", ylabel="position [rad]", xlim=(0, 0.6), ylim=(0, 0.64))
     write(axis, (0.058, 0.61), "line: exact (0.1 ms)", INK)
-    write(axis, (0.215, 0.57), "dots: implicitfast, 5 ms", REAL)
-    point_out(axis, "discrete, 5 ms", (0.31, 0.305), (0.335, 0.2), IDEAL)
+    write(axis, (0.215, 0.57), "dots: implicitfast, 5 ms", IDEAL)
+    point_out(axis, "discrete, 5 ms", (0.31, 0.29), (0.335, 0.09), VIOLET)
     return figure
 
 
@@ -801,13 +825,13 @@ def armature_or_implicit() -> Any:
     figure, axis = plot("Without the rotor, an implicit motor is stable and wrong", 320)
     exact = _positions(kp, kd, 1e-4, 0.25, _step, armature=rotor)
     axis.plot(1e-4 * np.arange(1, len(exact) + 1)[::10], exact[::10], color=INK, linewidth=1.2)
-    for own, colour in ((rotor, REAL), (0.0, IDEAL)):
+    for own, colour in ((rotor, IDEAL), (0.0, LIMIT)):
         found = _positions(kp, kd, 0.004, 0.25, _step, armature=own, mode=_IMPLICITFAST)
         axis.plot(0.004 * np.arange(1, len(found) + 1), found, ".-", color=colour, linewidth=1.2)
     axis.set(xlabel="time [s]", ylabel="position [rad]", xlim=(0, 0.25), ylim=(0, 0.39))
-    write(axis, (0.072, 0.365), "dots: implicit, 4 ms, with the rotor", REAL)
+    write(axis, (0.072, 0.365), "dots: implicit, 4 ms, with the rotor", IDEAL)
     point_out(axis, "line: exact, with the rotor", (0.03, 0.2), (0.05, 0.16), INK)
-    point_out(axis, "implicit, 4 ms, without", (0.016, 0.18), (0.05, 0.08), IDEAL)
+    point_out(axis, "implicit, 4 ms, without", (0.0275, 0.27), (0.004, 0.345), LIMIT)
     return figure
 
 

@@ -95,7 +95,7 @@ def _windows() -> Any:
 
 def _zeros() -> Any:
     logs = [_log("a", _TWO), _log("b", _TWO, seconds=1.0)]
-    return RobotPlant(_arm(), logs, dt=0.002, window=0.5, has_own_zeros=True)
+    return RobotPlant(_arm(), logs, dt=0.002, window=0.5, encoder_offset_per_log=True)
 
 
 def _usd() -> Any:
@@ -227,7 +227,7 @@ def _own_zeros() -> Any:
     """Return a robot whose encoders have zeros of their own in each log."""
     logs = [_log("a", _TWO), _log("b", _TWO)]
     free = {"elbow": {"link.mass": (0.1, 0.8)}}
-    return RobotPlant(_arm(), logs, dt=0.002, window=0.5, free=free, has_own_zeros=True)
+    return RobotPlant(_arm(), logs, dt=0.002, window=0.5, free=free, encoder_offset_per_log=True)
 
 
 MORE_SEARCHES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
@@ -274,7 +274,7 @@ def _servo_log(name: str, **extra: Any) -> Log:
 def _with_duty(log: Log) -> Log:
     (joint,) = log.joints
     duty = np.clip(4.0 * (joint.command - joint.position), -0.5, 0.5)
-    return dataclasses.replace(log, joints=(dataclasses.replace(joint, extra={"load": duty}),))
+    return dataclasses.replace(log, joints=(dataclasses.replace(joint, extra={"duty": duty}),))
 
 
 def _pushed(log: Log) -> Log:

@@ -173,7 +173,6 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "newton": (),
     "torch": (),
     "assets": (),
-    "bench": (),
     "fit": (),
     "graph": (),
     "gym": (),
@@ -194,14 +193,10 @@ _LAZY: dict[str, tuple[str, ...]] = {
     ),
 }
 """Names that need more than Warp and NumPy, by the module that defines them. They are imported on first use."""
-_FORMER = ("bench",)
-"""Modules that keep a former name for one version."""
-
 
 if _typing.TYPE_CHECKING:
     from . import (
         assets as assets,
-        bench as bench,
         fit as fit,
         graph as graph,
         gym as gym,
@@ -255,5 +250,5 @@ else:
         raise AttributeError(f"module 'actuon' has no attribute {name!r}")
 
     def __dir__():
-        modules = (module for module in _LAZY if "." not in module and module not in _FORMER)
+        modules = (module for module in _LAZY if "." not in module)
         return sorted([*__all__, "__version__", *modules, *(name for names in _LAZY.values() for name in names)])

@@ -26,6 +26,7 @@ REAL, IDEAL, TARGET, LIMIT = BLUE, ORANGE, GREY, RED
 """Colours of real motors and logs, of ideal motors and models, of targets, and of limits and errors."""
 _FONT = "11px sans-serif"
 _DIGITS = 4
+_HEIGHT = 150
 _MORE = ("#8a5fc4", "#8c6450", "#d565ab", "#9a9b2e", "#22a5b8")
 Style = Literal["line", "dashed", "dots", "ticks", "bars", "area"]
 
@@ -66,7 +67,7 @@ class Point:
     label: str
     colour: str | None = GREY
     side: str = "right"
-    """Side of the place that the name is on: ``right``, ``above``, ``below left``, ``centre`` and the like."""
+    """Preferred side of the name: ``right``, ``above``, ``below left``, ``centre`` and the like."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class Chart:
     y_ticks: Mapping[float, str] = field(default_factory=dict)
     note: str = ""
     """Text instead of the axes if there are no series, otherwise on top of them."""
-    height: int = 150
-    """Height in the page [px]."""
+    height: int = _HEIGHT
+    """Height in the page [px]. In files, rows of charts are as high as others in this proportion."""
 
     @property
     def labels(self) -> list[str]:
@@ -198,7 +199,7 @@ def to_matplotlib(*grids: Grid, panel: tuple[float, float] = (4.2, 2.4), shared_
 
     Args:
         grids: What to draw.
-        panel: Width and height of a chart [in].
+        panel: Width and height of a chart of the usual ``height`` [in].
         shared_legend: One legend above all charts, instead of names in each.
 
     Returns:
@@ -206,18 +207,19 @@ def to_matplotlib(*grids: Grid, panel: tuple[float, float] = (4.2, 2.4), shared_
     """
     plt = pyplot()
     columns = max(len(row) for grid in grids for row in grid.rows)
-    heights = [panel[1] * len(grid.rows) + 0.5 for grid in grids]
+    ratios = [[max(chart.height for chart in row if chart) / _HEIGHT for row in grid.rows] for grid in grids]
+    heights = [panel[1] * sum(rows) + 0.5 for rows in ratios]
     size = (max(6.4, panel[0] * columns), sum(heights) + 0.4 * shared_legend)
     figure = plt.figure(figsize=size, layout=None if shared_legend else "constrained")
     parts = (
         [figure] if len(grids) == 1 else figure.subfigures(len(grids), 1, squeeze=False, height_ratios=heights)[:, 0]
     )
     drawn: list[tuple[Any, Chart]] = []
-    for part, grid in zip(parts, grids, strict=True):
+    for part, grid, rows in zip(parts, grids, ratios, strict=True):
         if grid.title:
             part.suptitle(grid.title, fontsize=10)
         across = max(len(row) for row in grid.rows)
-        axes = part.subplots(len(grid.rows), across, squeeze=False)
+        axes = part.subplots(len(grid.rows), across, squeeze=False, height_ratios=rows)
         for row, places in zip(grid.rows, axes, strict=True):
             for chart, axis in itertools.zip_longest(row, places):
                 if chart is None:
@@ -225,10 +227,12 @@ def to_matplotlib(*grids: Grid, panel: tuple[float, float] = (4.2, 2.4), shared_
                 else:
                     draw_chart(axis, chart)
                     drawn.append((axis, chart))
-    if not shared_legend:
-        name_curves(figure, drawn)
+    if shared_legend:
+        _share_legend(figure, [chart for _, chart in drawn], len(grids[0].rows), columns)
+        for axis, chart in drawn:
+            _name_spans(axis, chart)
     else:
-        _share_legend(figure, len(grids[0].rows), columns)
+        name_curves(figure, drawn)
     return figure
 
 
@@ -244,10 +248,10 @@ def draw_chart(axis: Any, chart: Chart) -> None:
         _draw_series(axis, series)
     for mark in chart.marks:
         straight = axis.axvline if mark.axis == "x" else axis.axhline
-        style = "--" if mark.dashed else "-"
-        straight(mark.value, color=mark.colour, linewidth=0.8, linestyle=style, label=mark.label or None)
+        straight(mark.value, color=mark.colour, linewidth=0.8, linestyle="--" if mark.dashed else "-")
     for point in chart.points:
-        _draw_point(axis, point)
+        if point.colour is not None:
+            axis.plot(point.x, point.y, ".", color=point.colour, markersize=_DOT)
     _draw_spans(axis, chart)
     for scale, is_log in ((axis.set_xscale, chart.x_log), (axis.set_yscale, chart.y_log)):
         if is_log:
@@ -267,13 +271,13 @@ def draw_chart(axis: Any, chart: Chart) -> None:
 
 
 def _draw_series(axis: Any, series: Series) -> None:
-    style: dict[str, Any] = {"color": series.colour, "label": series.label or None}
+    style: dict[str, Any] = {"color": series.colour}
     if series.style == "bars":
         axis.bar(series.x, series.y, series.width, **style)
     elif series.style == "area" and series.spread is not None:
         axis.fill_between(series.x, *series.spread, color=series.colour, alpha=0.15, linewidth=0)
-        for values, own in zip(series.spread, ({"color": series.colour}, style), strict=True):
-            axis.plot(series.x, values, linewidth=series.width, **own)
+        for values in series.spread:
+            axis.plot(series.x, values, linewidth=series.width, **style)
     elif series.spread is not None:
         low, high = series.spread
         ends = np.clip([series.y - low, high - series.y], 0.0, None)
@@ -298,16 +302,12 @@ _SIDES = {
 """Offset of a name from its place [`_GAP`], and its alignment there."""
 _BEGIN = {"left": 0.0, "bottom": 0.0, "center": -0.5, "right": -1.0, "top": -1.0}
 """Begin of an aligned name [its size]."""
-_GAP, _LETTER = 5.0, 7.0
-"""Distance of a name from its place, and size of its letters [points]."""
+_GAP, _LETTER, _DOT = 5.0, 7.0, 7.0
+"""Distance of a name from its place, and size of its letters and of the dot of a place [points]."""
+_FARTHER = (1.0, 2.0, 3.0, 5.0, 8.0)
+"""Distances at which the name of a place is tried [`_GAP`]."""
 _MOST_PLACES = 200_000
 """Places of a curve of which names keep clear."""
-
-
-def _draw_point(axis: Any, point: Point) -> None:
-    if point.colour is not None:
-        axis.plot(point.x, point.y, ".", color=point.colour, markersize=7)
-    _write(axis, point.label, (point.x, point.y), point.side, point.colour or "0.6")
 
 
 def _write(
@@ -318,12 +318,18 @@ def _write(
     axis.annotate(text, place, (gap * across, gap * up), coordinates, textcoords="offset points", **style)
 
 
-def _box(text: str, place: np.ndarray, side: str, gap: float = _GAP) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lower left corner and the size of a name at a place, or at several [points]."""
+def _size(axis: Any, text: str) -> np.ndarray:
+    """Return width and height of a name [points]."""
+    written = axis.text(0.0, 0.0, text, fontsize=_LETTER)
+    size = written.get_window_extent().size * 72.0 / axis.figure.dpi
+    written.remove()
+    return size
+
+
+def _corner(size: np.ndarray, place: np.ndarray, side: str, gap: float = _GAP) -> np.ndarray:
+    """Return the lower left corner of a name at a place, or at several [points]."""
     across, up, *aligned = _SIDES[side]
-    lines = text.split("\n")
-    size = _LETTER * np.array([0.6 * max(map(len, lines)), 1.2 * len(lines)])
-    return place + gap * np.array([across, up]) + np.array([_BEGIN[one] for one in aligned]) * size, size
+    return place + gap * np.array([across, up]) + np.array([_BEGIN[one] for one in aligned]) * size
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,26 +375,46 @@ def name_curves(figure: Any, charts: Iterable[tuple[Any, Chart]]) -> None:
         figure: The figure, whose layout is computed.
         charts: Axes with the chart that is drawn in them.
     """
-    named = [(axis, chart) for axis, chart in charts if chart.series and chart.labels]
+    named = [(axis, chart) for axis, chart in charts if chart.series]
     if named:
         figure.draw_without_rendering()
     for axis, chart in named:
+        taken = _name_spans(axis, chart)
         traces = _traces(axis, chart)
-        taken = np.zeros_like(traces[0].covered)
-        if chart.spans:
-            taken[-int(2.0 * _LETTER) :] = True
-        for point in chart.points:
-            (place,) = _traces(axis, Chart("", "", [dots("", [point.x], [point.y])]))
-            for at in place.path:
-                _fill(taken, *_box(point.label, at, point.side))
-        places = _places_of_names(traces, taken.copy())
+        curves = np.any([one.covered for one in traces], axis=0)
+        _name_points(axis, chart, curves, taken)
+        sizes = {label: _size(axis, label) for label in chart.labels}
+        places = _places_of_names(traces, sizes, taken.copy())
         for label, where in places.items():
             _write(axis, label, *where)
-        if not places:
-            _add_legend(axis, np.any([taken, *(one.covered for one in traces)], axis=0))
+        if sizes and not places:
+            _add_legend(axis, chart, sizes, taken | curves)
 
 
-def _places_of_names(traces: Sequence[_Trace], taken: np.ndarray) -> dict[str, tuple[Any, ...]]:
+def _name_points(axis: Any, chart: Chart, curves: np.ndarray, taken: np.ndarray) -> None:
+    """Write the names of places clear of curves and of each other, close to their preferred side; adds them to
+    ``taken``."""
+    frame, scale = axis.get_window_extent(), 72.0 / axis.figure.dpi
+    at = [scale * (axis.transData.transform((point.x, point.y)) - frame.min) for point in chart.points]
+    for point, place in zip(chart.points, at, strict=True):
+        if point.colour is not None:
+            _fill(taken, place - _DOT / 2, np.full(2, _DOT))
+    for point, place in sorted(zip(chart.points, at, strict=True), key=lambda one: one[0].colour is None):
+        size = _size(axis, point.label)
+        tried = [(side, gap * _GAP) for gap in _FARTHER for side in dict.fromkeys((point.side, *_SIDES))]
+        tried = [(side, gap) for side, gap in tried if point.colour is None or side != "centre"]
+        corners = np.array([_corner(size, place, side, gap) for side, gap in tried])
+        margin = 1.0 if point.colour else _GAP
+        covered = _count(taken | curves, corners - margin, size + 2.0 * margin)
+        outside = ((corners < 1.0) | (corners + size > np.array(taken.shape[::-1]) - 1.0)).any(axis=1)
+        best = int(np.argmin(covered + taken.size * outside))
+        _write(axis, point.label, (point.x, point.y), tried[best][0], point.colour or "0.6", tried[best][1])
+        _fill(taken, corners[best], size)
+
+
+def _places_of_names(
+    traces: Sequence[_Trace], sizes: Mapping[str, np.ndarray], taken: np.ndarray
+) -> dict[str, tuple[Any, ...]]:
     """Return a place for the name of each curve, next to it and clear of others; empty if there is none for one."""
     if any(one.series.label and one.series.style in ("bars", "ticks") for one in traces):
         return {}
@@ -402,26 +428,26 @@ def _places_of_names(traces: Sequence[_Trace], taken: np.ndarray) -> dict[str, t
         others = np.any([np.zeros_like(taken), *(one.covered for one in traces if one is not trace)], axis=0)
         path = trace.path[::-3]
         path = path[_count(others, path - 3.0, np.full(2, 6.0)) == 0]  # where it can be told from the others
-        found = []
+        found, size = [], sizes[label]
         for side in [side for side in _SIDES if side != "centre"]:
-            corner, size = _box(label, path, side, gap)
+            corner = _corner(size, path, side, gap)
             is_free = _count(taken | others | trace.covered, corner - margin, size + 2.0 * margin) == 0
             is_free &= ((corner >= 1.0) & (corner + size <= np.array(taken.shape[::-1]) - 1.0)).all(axis=1)
             near = _count(taken | others, corner - 2.0 * _GAP, size + 4.0 * _GAP)
-            found += [(near[i], path[i], side, corner[i], size) for i in np.flatnonzero(is_free)]
+            found += [(near[i], path[i], side, corner[i]) for i in np.flatnonzero(is_free)]
         if not found:
             return {}
-        _, place, side, corner, size = min(found, key=lambda one: one[0])
+        _, place, side, corner = min(found, key=lambda one: one[0])
         _fill(taken, corner, size)
         places[label] = (place / taken.shape[::-1], side, trace.series.colour, gap, "axes fraction")
     return places
 
 
-def _add_legend(axis: Any, taken: np.ndarray) -> None:
+def _add_legend(axis: Any, chart: Chart, sizes: Mapping[str, np.ndarray], taken: np.ndarray) -> None:
     """Add a legend where no curve is, to the right of the axes if there is no such place."""
-    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    letter = 6.0
-    size = letter * np.array([0.6 * max(map(len, handles)) + 4.0, 1.5 * len(handles) + 1.0])
+    handles, letter = _handles([chart]), 6.0
+    widest = max(size[0] for size in sizes.values()) * letter / _LETTER
+    size = np.array([widest + 4.0 * letter, letter * (1.5 * len(handles) + 1.0)])
     height, width = taken.shape
     corners = np.array([(x, y) for y in range(height, 0, -4) for x in range(width, 0, -4)]) - size - 3.0
     is_free = (_count(taken, corners, size) == 0) & (corners >= 3.0).all(axis=1)
@@ -430,6 +456,25 @@ def _add_legend(axis: Any, taken: np.ndarray) -> None:
         x, y = (corners[is_free.argmax()] + size) / (width, height)
         place = {"loc": "upper right", "bbox_to_anchor": (x, y), "borderaxespad": 0.0}
     axis.legend(handles.values(), handles.keys(), fontsize=letter, markerscale=2, **place)
+
+
+def _handles(charts: Iterable[Chart]) -> dict[str, Any]:
+    """Return a handle for a legend for each label; Matplotlib itself leaves out labels that begin with "_"."""
+    plt = pyplot()
+    handles: dict[str, Any] = {}
+    for chart in charts:
+        marks = [(dashed if mark.dashed else line)(mark.label, [], [], mark.colour) for mark in chart.marks]
+        for series in (*chart.series, *marks):
+            if series.style == "bars":
+                handle = plt.Rectangle((0.0, 0.0), 1.0, 1.0, color=series.colour)
+            else:
+                marker = {"dots": ".", "ticks": "|"}.get(series.style, "")
+                dash = "" if marker else "--" if series.style == "dashed" else "-"
+                sized = {"linewidth": series.width, "markersize": series.width}
+                handle = plt.Line2D([], [], color=series.colour, marker=marker, linestyle=dash, **sized)
+            if series.label:
+                handles.setdefault(series.label, handle)
+    return handles
 
 
 def _corners(shape: tuple[int, ...], corner: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -451,27 +496,44 @@ def _count(grid: np.ndarray, corner: np.ndarray, size: np.ndarray) -> np.ndarray
 
 
 def _draw_spans(axis: Any, chart: Chart) -> None:
-    """Shade spans, and write their names above the curves; one that would reach into the last is left out."""
-    low, high = axis.get_xlim() if chart.x_range is None else chart.x_range
-    width, reached = 72.0 * axis.get_window_extent().width / axis.figure.dpi / (high - low), -np.inf
+    """Shade spans, and leave room for their names above the curves."""
     for span in chart.spans:
         if span.colour is not None:
             alpha = 0.12 if span.colour == GREY else 0.3
             axis.axvspan(span.start, span.end, color=span.colour, alpha=alpha, linewidth=0)
-        middle = (span.start + span.end) / 2
-        half = 0.3 * _LETTER * len(span.label) / width
-        if middle - half > reached:
-            place = {"transform": axis.get_xaxis_transform(), "ha": "center", "va": "top", "fontsize": _LETTER}
-            axis.text(middle, 0.98, span.label, color="0.4" if span.colour in (None, GREY) else span.colour, **place)
-            reached = middle + half
     if chart.spans and chart.y_range is None:
         low, high = axis.get_ylim()
         axis.set_ylim(low, high + 0.12 * (high - low))
 
 
-def _share_legend(figure: Any, rows: int, columns: int) -> None:
+def _name_spans(axis: Any, chart: Chart) -> np.ndarray:
+    """Write the names of spans above the curves, those that stand out first; one that would touch another is left out.
+
+    Returns:
+        Which square points of the axes names and spans that stand out take, shape (height, width).
+    """
+    frame, scale = axis.get_window_extent(), 72.0 / axis.figure.dpi
+    width, height = scale * frame.width, scale * frame.height
+    taken, stand_out = np.zeros((2, int(height), int(width)), bool)
+    for span in sorted(chart.spans, key=lambda one: one.colour in (None, GREY)):
+        start, end = scale * (axis.transData.transform([(span.start, 0.0), (span.end, 0.0)])[:, 0] - frame.x0)
+        size = _size(axis, span.label)
+        middle = min(max((start + end) / 2, size[0] / 2 + 1.0), width - size[0] / 2 - 1.0)
+        corner = np.array([middle, 0.98 * height]) - size * (0.5, 1.0)
+        is_plain = span.colour in (None, GREY)
+        if not _count(taken, corner - np.array([2.0, 0.0]), size + np.array([4.0, 0.0])):
+            colour = "0.4" if is_plain else str(span.colour)
+            _write(axis, span.label, (middle / width, 0.98), "below", colour, 0.0, "axes fraction")
+            _fill(taken, corner, size)
+        if not is_plain:
+            _fill(stand_out, np.array([start, 0.0]), np.array([end - start, height]))
+    taken[-int(2.0 * _LETTER) :] |= bool(chart.spans)
+    return taken | stand_out
+
+
+def _share_legend(figure: Any, charts: Iterable[Chart], rows: int, columns: int) -> None:
     """Put one legend above all panels, and room around these: to measure labels takes longer than to draw."""
-    handles = {handle.get_label(): handle for axis in figure.axes for handle in axis.get_legend_handles_labels()[0]}
+    handles = _handles(charts)
     if handles:
         place = {"loc": "upper center", "ncols": min(5, len(handles)), "fontsize": 8, "markerscale": 3}
         figure.legend(

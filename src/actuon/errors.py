@@ -176,6 +176,8 @@ def _is_installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ImportError:  # of the package that it is in
         return False
+    except ValueError:  # a module without a specification is loaded
+        return True
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ if _find_spec("mjlab") is None:
     raise _MissingExtraError("mjlab~=1.6.0", None, "actuon.mjlab")
 
 from .attach.mjlab.actuator import ActuonActuator as ActuonActuator, ActuonActuatorCfg as ActuonActuatorCfg
-from .attach.mjlab.chains import EnvironmentChains as EnvironmentChains
+from .attach.mjlab.chains import EnvironmentMotors as EnvironmentMotors
 from .attach.mjlab.events import (
     randomize as randomize,
     randomize_motors as randomize_motors,
@@ -19,7 +19,7 @@ from .attach.mjlab.events import (
 __all__ = [
     "ActuonActuator",
     "ActuonActuatorCfg",
-    "EnvironmentChains",
+    "EnvironmentMotors",
     "randomize",
     "randomize_motors",
     "solve_friction",

@@ -155,8 +155,8 @@ def _headline(name: str, row: Mapping[str, Any]) -> str:
     """Return the error to compare with that of others."""
     joints = row["held_out_joints_mrad"]
     if name == "xl330":
-        groups = row["held_out_groups_mrad"]
-        return f"{groups['kp 200']:.1f} at kp 200, {row['held_out_mrad']:.1f} over all"
+        folds = row["held_out_folds_mrad"]
+        return f"{folds['kp 200']:.1f} at kp 200, {row['held_out_mrad']:.1f} over all"
     if name == "ak80_6":
         return ", ".join(f"{error:.1f}" for error in joints.values())
     arm = [error for joint, error in joints.items() if joint != "gripper"]
@@ -184,24 +184,24 @@ def _data_set(name: str, part: Mapping[str, Any]) -> Iterator[str]:
 
 def _rows(part: Mapping[str, Any]) -> Iterator[str]:
     """Yield models × held-out runs; with several joints, runs and joints × models, which fits the page."""
-    rows, groups = part["rows"], list(part["rows"][0]["held_out_groups_mrad"])
+    rows, folds = part["rows"], list(part["rows"][0]["held_out_folds_mrad"])
     joints = list(rows[0]["held_out_joints_mrad"])
     several = len(joints) > 1
-    heads = [] if several else [f"without {group.split('.')[0]}" for group in groups]
+    heads = [] if several else [f"without {fold.split('.')[0]}" for fold in folds]
     yield f"| model | free | fitted | {_cells(heads)}held out | time |"
     yield f"|---|--:|--:|{'--:|' * len(heads)}--:|--:|"
     for row in part.get("published", ()):
-        cells = [] if several else [f"{row['held_out_groups_mrad'][group]:.1f}" for group in groups]
+        cells = [] if several else [f"{row['held_out_folds_mrad'][fold]:.1f}" for fold in folds]
         yield f"| published, `{row['model']}` | 0 | | {_cells(cells)}{row['held_out_mrad']:.1f} | |"
     for row in rows:
-        cells = [] if several else [f"{row['held_out_groups_mrad'][group]:.1f}" for group in groups]
+        cells = [] if several else [f"{row['held_out_folds_mrad'][fold]:.1f}" for fold in folds]
         errors = f"{row['train_mrad']:.1f} | {_cells(cells)}**{row['held_out_mrad']:.1f}**"
         yield f"| {_model(row)} | {row['parameters']} | {errors} | {row['seconds']:.0f} s |"
-    yield f"\nTimes are for all {len(groups)} fits of a row. *Held out* is the mean over all runs.\n"
+    yield f"\nTimes are for all {len(folds)} fits of a row. *Held out* is the mean over all runs.\n"
     if several:
         yield f"| held-out error [mrad] | {' | '.join(map(_model, rows))} |"
         yield f"|---|{'--:|' * len(rows)}"
-        parts = (("held_out_groups_mrad", groups, "run"), ("held_out_joints_mrad", joints, "joint"))
+        parts = (("held_out_folds_mrad", folds, "run"), ("held_out_joints_mrad", joints, "joint"))
         for key, names, kind in parts:
             for name in names:
                 yield f"| {kind} `{name.split('.')[0]}` | {' | '.join(f'{row[key][name]:.1f}' for row in rows)} |"
@@ -241,9 +241,9 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
     yield from _picture("synthetic")
     yield from _folded("parameters", _parameters(part))
     yield (
-        "Confidence intervals are local. They include neither the bias from a coarse time step nor parameters that "
-        "compensate each other, such as damping of controller and joint if the motor is never switched off. The "
-        "method was developed on other draws than these.\n"
+        "Confidence intervals are local: they hold around the parameters that were found. They include the bias from a "
+        "coarse time step, and parameters that compensate each other, such as damping of controller and joint if the "
+        "motor is never switched off. The method was developed on other draws than these.\n"
     )
     yield _where(part)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from actuon.fit import Plant, RobotPlant, SearchOptions, load_plant, read_logs
-from actuon.fit.select import groups_of
+from actuon.fit.select import folds_of
 
 from .pictures import draw_motion
 from .study import Comparison, NotPossible, Place, compare_presets
@@ -44,10 +44,10 @@ def _held_out(path: Path, plant: Plant, found: Comparison) -> Path:
     models, one = found.models[found.chosen], found.compared[found.chosen]
     joint = plant.joints.index(_SHOWN)
     shown = []
-    for group in groups_of(plant.runs):
-        if group.name.split(".")[0] in _RUNS:
-            part = plant.subset(group.runs)
-            residuals = part.residuals(part.trials(models, [own[None] for own in one.values[group.name]]))
+    for fold in folds_of(plant.runs):
+        if fold.name.split(".")[0] in _RUNS:
+            part = plant.subset(fold.runs)
+            residuals = part.residuals(part.trials(models, [own[None] for own in one.values[fold.name]]))
             shown += [(run, own[0, :, joint]) for run, own in zip(part.runs, residuals, strict=True)]
     title = f"SO-101, {_SHOWN}: each motion as a fit to the others predicts it"
     return draw_motion(path, _SHOWN, shown, title, *_TIMES)

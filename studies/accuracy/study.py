@@ -93,7 +93,7 @@ class Comparison:
 
 
 def compare_presets(plant: Plant, names: Sequence[str], options: SearchOptions | None = None) -> Comparison:
-    """Fit each preset without each group of runs, as ``actuon fit select --models`` does."""
+    """Fit each preset without each fold of runs, as ``actuon fit select --models`` does."""
     models = sorted((models_of(plant, name) for name in names), key=lambda own: sum(len(m.parameters) for m in own))
     compared, seconds = [], []
     for own in models:
@@ -101,11 +101,11 @@ def compare_presets(plant: Plant, names: Sequence[str], options: SearchOptions |
         (one,) = compare(plant, [own], options, progress=_begun)
         compared.append(one)
         seconds.append(time.monotonic() - begin)
-        groups = ", ".join(f"{group} {MILLI * error:.1f}" for group, error in one.by_group.items())
-        say(f"  {one.name}: {MILLI * one.held_out:.1f} mrad held out ({groups}), {seconds[-1]:.0f} s")
+        folds = ", ".join(f"{fold} {MILLI * error:.1f}" for fold, error in one.by_fold.items())
+        say(f"  {one.name}: {MILLI * one.held_out:.1f} mrad held out ({folds}), {seconds[-1]:.0f} s")
     return Comparison(models, mark_chosen(compared), seconds)
 
 
-def by_group(errors: np.ndarray, groups: Sequence[tuple[str, Sequence[int]]]) -> dict[str, float]:
-    """Return means over runs and joints in mrad, by group, of errors of shape (R, J) [rad]."""
-    return {name: float(MILLI * errors[list(runs)].mean()) for name, runs in groups}
+def by_fold(errors: np.ndarray, folds: Sequence[tuple[str, Sequence[int]]]) -> dict[str, float]:
+    """Return means over runs and joints in mrad, by fold, of errors of shape (R, J) [rad]."""
+    return {name: float(MILLI * errors[list(runs)].mean()) for name, runs in folds}

@@ -9,11 +9,11 @@ import actuon
 from actuon.fit import KnownLoadPlant, Model, read_logs
 from actuon.fit.apply import apply_models
 from actuon.fit.model import value_at
-from actuon.fit.select import groups_of
+from actuon.fit.select import folds_of
 from actuon.fit.terms import SELECTED, JointFacts, build_model
 
 from .pictures import draw_motion
-from .study import MILLI, Place, by_group, compare_presets, say
+from .study import MILLI, Place, by_fold, compare_presets, say
 
 SHOWN = "kp 200"
 """The gain between the two others, at which the motion is drawn."""
@@ -25,8 +25,8 @@ def study(place: Place) -> dict[str, Any]:
     found = compare_presets(plant, SELECTED["servo"])
     best, one = found.models[found.chosen], found.compared[found.chosen]
     residuals = plant.residuals(plant.trials(best, [own[None] for own in one.values[SHOWN]]))
-    (group,) = (group for group in groups_of(plant.runs) if group.name == SHOWN)
-    shown = [(plant.runs[i], residuals[i][0, :, 0]) for i in group.runs]
+    (fold,) = (fold for fold in folds_of(plant.runs) if fold.name == SHOWN)
+    shown = [(plant.runs[i], residuals[i][0, :, 0]) for i in fold.runs]
     title = f"XL330: {one.name}, fitted without {SHOWN}, predicts these runs"
     picture = draw_motion(place.images / "accuracy_xl330.svg", plant.joints[0], shown, title)
     rows = found.rows(plant.joints)
@@ -48,7 +48,7 @@ def _published(place: Place, plant: KnownLoadPlant) -> list[dict[str, Any]]:
         )
         model = Model(path.stem, chain, (), servo.scaled_by, servo.settings)
         errors = apply_models(plant, [model], [model.start]).errors
-        groups = by_group(errors, [(group.name, group.runs) for group in groups_of(plant.runs)])
-        rows.append({"model": path.stem, "held_out_mrad": float(MILLI * errors.mean()), "held_out_groups_mrad": groups})
+        folds = by_fold(errors, [(fold.name, fold.runs) for fold in folds_of(plant.runs)])
+        rows.append({"model": path.stem, "held_out_mrad": float(MILLI * errors.mean()), "held_out_folds_mrad": folds})
         say(f"  {path.stem} as published: {rows[-1]['held_out_mrad']:.1f} mrad")
     return rows

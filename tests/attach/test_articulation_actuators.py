@@ -751,6 +751,6 @@ def test_a_recorder_of_closed_actuators_leaves_steps_together(monkeypatch):
             assert taken == [1, 1, 1, 19, 20]
             assert len(recorder) == 2
             with ArticulationActuators("base") as second:
-                recorder.go_on_with(second)
+                recorder.continue_with(second)
                 simulation.step(2)
             assert len(recorder) == 4

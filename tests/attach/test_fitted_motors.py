@@ -305,7 +305,7 @@ def test_bad_choices_are_refused_and_change_nothing(actuators, fleet, options, e
         ("encoder.bias:", "encoder.offset:", "joint 'hip': encoder.offset: there is no parameter 'offset'; .*bias"),
         ("encoder.bias:", "battery.voltage:", "joint 'hip': battery.voltage: .*stages"),
         ('unit: "N·m/rad"', "unit: 1/rad", "joint 'hip': controller.kp: is in 1/rad in the file, and in N·m/rad here"),
-        ("friction.dynamic:\n", "friction.load_motor:\n", "friction.load_motor: .*the actuator leaves it out"),
+        ("friction.dynamic:\n", "friction.load_motor:\n", "friction.load_motor: .*is unset in these motors"),
         ("error_mrad: 1.0", f"error_mrad: 1{'0' * 400}", "alpha.error_mrad: got .* must be 1 finite number"),
         ("- [0.01]", "- [-0.01]", "alpha.covariance: is not a covariance"),
         (

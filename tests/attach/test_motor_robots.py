@@ -342,7 +342,7 @@ def test_a_trip_is_said_once_with_joint_and_time(simulation, caplog):
     path = robots.articulation.paths[1]
     assert f"the motor of joint 'knee' of '{path}', and of 1 more has tripped at 6" in said
     assert said.startswith("t = 0.0")
-    assert said.endswith("it gives no effort until it is reset")
+    assert said.endswith("it delivers no effort until it is reset")
     now = robots.telemetry()
     np.testing.assert_array_equal(now.signals["tripped"], [[0, 0], [0, 1], [0, 1]])
     np.testing.assert_array_equal(now.applied_effort, np.zeros((ENVS, 2)))

@@ -539,7 +539,7 @@ def test_drawing_for_no_robot_changes_nothing():
     [
         ({}, "needs either"),
         ({"parameters": {"controller.kq": actuon.lab.Uniform(0.5, 1.5)}}, "controller.kq"),
-        ({"parameters": {"controller.kp": actuon.lab.Uniform(-2.0, -1.0)}}, "ControllerPD.kp: got"),
+        ({"parameters": {"controller.kp": actuon.lab.Uniform(-2.0, -1.0)}}, "controller.kp: got"),
         ({"parameters": {"controller.kp": 3.0}}, "must be a distribution"),
         ({"parameters": {"controller.kp": actuon.lab.Uniform(0.5, 1.5)}, "joints": ["arm"]}, "arm"),
     ],

@@ -193,7 +193,7 @@ def test_states_are_kept_apart(rng, tmp_path):
     sims = [simulation(*step) for step in steps]
     for sim in sims[:4]:
         actuator.step(sim, sim, start, start, DT)
-    start.drive_state.chain.save(tmp_path / "state.npz")
+    start.drive_state.memory.save(tmp_path / "state.npz")
     futures = []
     for state in (one, other):
         state.assign(start)
@@ -203,10 +203,10 @@ def test_states_are_kept_apart(rng, tmp_path):
         futures.append(sims[-1].joint_f.numpy())
     np.testing.assert_array_equal(*futures)
     loaded = actuator.drive.actuator.load_state(tmp_path / "state.npz")
-    before = start.drive_state.chain.to_arrays()
+    before = start.drive_state.memory.to_arrays()
     assert all(np.array_equal(values, before[name]) for name, values in loaded.to_arrays().items())
     actuator.step(sims[0], sims[0], start, one, DT)
-    after = start.drive_state.chain.to_arrays()
+    after = start.drive_state.memory.to_arrays()
     assert all(np.array_equal(values, before[name]) for name, values in after.items())
 
 
@@ -445,7 +445,7 @@ def test_what_the_simulator_should_hold(rng, caplog):
     actuator = in_newton(config, 2)
     assert caplog.messages == [
         "the simulator should hold the rotor inertia of 2 DOFs (drive.armature) and the friction of 2 DOFs "
-        "(drive.friction; an inertia in its stage lets the chain apply it)"
+        "(drive.friction; an inertia in its stage lets the motor apply it)"
     ]
     motors = actuon.Motors(config, ["hip", "knee"])
     drive = actuator.drive
@@ -678,7 +678,7 @@ def test_implicit_steps_remember_as_explicit_ones(rng):
             actuator.step(state, control, *pair_of_states, LONG)
             pair_of_states.reverse()
             efforts[mode] = control.joint_f.numpy().copy()
-        saved = [pair_of_states[0].drive_state.chain.to_arrays() for pair_of_states in states.values()]
+        saved = [pair_of_states[0].drive_state.memory.to_arrays() for pair_of_states in states.values()]
         assert all(np.array_equal(values, saved[1][name]) for name, values in saved[0].items())
         late = model.control()
         late.joint_target_q, late.joint_target_qd, late.joint_act = commands[max(t - 2, 0)]
@@ -727,5 +727,5 @@ def test_what_cannot_be_implicit_is_refused(rng):
     actuator, response = implicit(model, DriveActuon(CONFIGS["pd"]), delay=delay)
     state, control = random_arm(model, rng)
     response.refresh(state)
-    with pytest.raises(actuon.StructureError, match="give the chain a delay instead"):
+    with pytest.raises(actuon.StructureError, match="put the delay in the motor model"):
         actuator.step(state, control, actuator.state(), actuator.state(), LONG)

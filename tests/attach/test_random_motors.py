@@ -157,6 +157,16 @@ def test_whole_numbers_are_equally_likely(mujoco_legs):
     np.testing.assert_allclose(counts / counts.sum(), 0.25, atol=0.05)
 
 
+@pytest.mark.parametrize(("low", "high", "allowed"), [(2, 2.9, {2.0}), (0.4, 2.6, {1.0, 2.0}), (3, 3, {3.0})])
+def test_whole_numbers_stay_in_their_range(mujoco_legs, low, high, allowed):
+    with attach(mujoco_legs) as actuators:
+        found = set()
+        for seed in range(10):
+            actuators.randomize({"delay.delay_steps": Uniform(low, high, "set")}, seed=seed)
+            found |= set(held(actuators)["1.delay_steps"].ravel())
+        assert found == allowed
+
+
 def test_a_generator_for_each_robot_makes_its_values_independent_of_the_others(mujoco_legs):
     with attach(mujoco_legs) as actuators:
         actuators.randomize(EVERYTHING, seed=[np.random.default_rng(i) for i in range(ENVS)])
@@ -165,8 +175,55 @@ def test_a_generator_for_each_robot_makes_its_values_independent_of_the_others(m
         actuators.randomize(EVERYTHING, env_ids=[2], seed=[np.random.default_rng(2)])
         for name, values in held(actuators).items():
             np.testing.assert_array_equal(values[2], first[name][2])
-        with pytest.raises(actuon.ParameterError, match="seed: got"):
+        with pytest.raises(
+            actuon.ParameterError, match=r"seed: got .*; must be a generator for each of these 4 robots"
+        ):
             actuators.randomize(EVERYTHING, seed=[np.random.default_rng(2)])
+
+
+def test_generators_belong_to_robots_in_the_given_order(mujoco_legs):
+    def generators(*seeds):
+        return [np.random.default_rng(seed) for seed in seeds]
+
+    with attach(mujoco_legs) as actuators:
+        actuators.randomize(EVERYTHING, env_ids=[1, 3], seed=generators(1, 3))
+        rising = held(actuators)
+        actuators.randomize(EVERYTHING, seed=0)
+        actuators.randomize(EVERYTHING, env_ids=[3, 1], seed=tuple(generators(3, 1)))
+        for name, values in held(actuators).items():
+            np.testing.assert_array_equal(values[[1, 3]], rising[name][[1, 3]])
+        with pytest.raises(actuon.SimulationError, match="env_ids: got 3 more than once"):
+            actuators.randomize(EVERYTHING, env_ids=[3, 3], seed=generators(0, 1))
+
+
+@pytest.mark.parametrize("count", [ENVS - 1, ENVS])
+def test_a_list_of_whole_numbers_is_one_seed(mujoco_legs, count):
+    with attach(mujoco_legs) as actuators:
+        actuators.randomize(EVERYTHING, seed=list(range(count)))
+        first = held(actuators)
+        actuators.randomize(EVERYTHING, seed=np.random.default_rng(list(range(count))))
+        for name, values in held(actuators).items():
+            np.testing.assert_array_equal(values, first[name])
+
+
+def test_draws_start_from_the_built_values_after_an_assignment(mujoco_legs):
+    with attach(mujoco_legs) as actuators:
+        actuators.actuators[0].controller.kp = 99.0
+        actuators.randomize({"controller.kp": Uniform(2.0, 2.0)})
+        assert (held(actuators)["2.kp"] == 40.0).all()
+
+
+def test_the_first_joint_whose_values_do_not_fit_together_is_named(mujoco_legs):
+    with attach(mujoco_legs) as actuators:
+        ranges = {"friction.static": Uniform(0.2, 0.2, "set"), "friction.dynamic": Uniform(0.0, 0.3, "set")}
+        with pytest.raises(actuon.ParameterError) as caught:
+            actuators.randomize(ranges, seed=1)
+        drawn = np.random.default_rng(1)
+        drawn.uniform(size=(ENVS, 2))  # of static
+        robot, joint = np.argwhere(drawn.uniform(0.0, 0.3, (ENVS, 2)) > 0.2)[0]
+        assert str(caught.value).startswith(
+            f"joint '{('hip', 'knee')[joint]}' of robot {robot}: EffectFriction: static"
+        )
 
 
 def test_draws_after_loading_start_from_the_configs(mujoco_legs, tmp_path):
@@ -198,20 +255,35 @@ def test_the_table_names_the_distribution(mujoco_legs):
         ({"parameters": Uniform(0.8, 1.2)}, actuon.ParameterError, "parameters: got Uniform.*; must be a mapping"),
         ({"parameters": {"controller.kq": Uniform(0.8, 1.2)}}, actuon.ParameterError, "no parameter 'kq'; .*kp, kd"),
         ({"parameters": {"battery.voltage": Uniform(0.8, 1.2)}}, actuon.ParameterError, "no stage 'battery'; .*pd"),
-        ({"parameters": {"friction.load_motor": Uniform(0.8, 1.2)}}, actuon.ParameterError, "leaves it out"),
+        ({"parameters": {"friction.load_motor": Uniform(0.8, 1.2)}}, actuon.ParameterError, "is unset in these"),
         (
             {"parameters": {"controller.kp": (0.8, 1.2)}},
             actuon.ParameterError,
             "controller.kp: .*must be a distribution",
         ),
-        ({"parameters": {"controller.kp": Uniform(-2, -1)}}, actuon.ParameterError, "ControllerPD.kp: got -"),
-        ({"parameters": {"delay.delay_steps": Uniform(4, 9, "set")}}, actuon.ParameterError, "has room for 3"),
+        (
+            {"parameters": {"controller.kp": Uniform(-2, -1)}, "joints": "knee", "env_ids": [2, 3]},
+            actuon.ParameterError,
+            r"joint 'knee' of robot 2: controller.kp: got -[0-9.]*; must be",
+        ),
+        (
+            {"parameters": {"delay.delay_steps": Uniform(4, 9, "set")}},
+            actuon.ParameterError,
+            "joint 'hip' of robot 0: delay.delay_steps: drew .*; the delay has room for 3",
+        ),
+        (
+            {"parameters": {"delay.delay_steps": Uniform(0.6, 0.9, "set")}},
+            actuon.ParameterError,
+            "delay.delay_steps: got a range from 0.6 to 0.9; must hold a whole number",
+        ),
         (
             {"parameters": {"controller.kp": Uniform(2, 2), "friction.dynamic": Uniform(-2, -1)}},
             actuon.ParameterError,
-            "EffectFriction.dynamic: got -",
+            "joint 'hip' of robot 0: friction.dynamic: got -",
         ),
         ({"joints": "kne"}, actuon.ParameterError, "joints: 'kne' matches no joint"),
+        ({"joints": []}, actuon.ParameterError, "joints: got none; must be regular expressions"),
+        ({"joints": {"hip": "thigh"}}, actuon.ParameterError, "joints: got .*hip.*; must be regular expressions"),
         ({"env_ids": [ENVS]}, actuon.SimulationError, "env_ids: got .4.; must be whole numbers from 0 to 3"),
         ({"seed": "luck"}, actuon.ParameterError, "seed: got 'luck'; must be a whole number"),
     ],

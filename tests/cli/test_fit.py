@@ -55,7 +55,7 @@ def logs(tmp_path_factory):
 def test_the_gain_of_a_firmware_is_found_in_the_logged_duty(logs):
     read = read_logs(logs)
     assert duty_gain(read, "joint", "kp") == pytest.approx(KP, rel=0.01)
-    weak = [log for log in read if np.abs(log.joints[0].extra["load"]).max() < 800]
+    weak = [log for log in read if np.abs(log.joints[0].extra["duty"]).max() < 800]
     assert not weak or duty_gain(weak, "joint", "kp") is None
 
 
@@ -244,7 +244,7 @@ DAMAGES = {
     "late positions": (
         lambda q, c: (np.concatenate([np.full(92, q[0]), q[:-92]]), c),
         "positions come 0.49 s after their commands",
-        "positions come 0.",
+        "samples: the joint is slow",
     ),
     "another motion": (
         lambda q, c: (q, swinging_command(np.arange(1200) * 0.005, seed=3)),

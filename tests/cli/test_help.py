@@ -133,9 +133,14 @@ def test_no_command_has_many_parameters():
     ("arguments", "said"),
     [
         (("inspct", "a.xml"), 'Unknown command "inspct". Did you mean "inspect"?'),
+        (("frobnicate",), "See `actuon --help`"),
         (("fit", "aply"), None),  # a log
         (("check", "a.xml", "--allow_toch"), "Did you mean --allow-torch?"),
-        (("run", "a.xml", "--second", "1"), "Unknown option: --second. Did you mean --seconds?"),
+        (
+            ("run", "a.xml", "--second", "1"),
+            "Unknown option: --second. Did you mean --seconds? See `actuon run --help`",
+        ),
+        (("motors", "--all"), "Unknown option: --all. See `actuon motors --help`"),
         (("run", "a.xml", "--seconds", "0"), 'Invalid value "0.0" for --seconds. Must be >= 0.01.'),
         (("run", "a.xml", "--seconds", "soon"), 'Invalid value for --seconds: unable to convert "soon" into float.'),
         (("run", "a.xml", "--envs", "0"), 'Invalid value "0" for --envs. Must be >= 1.'),

@@ -40,8 +40,8 @@ def test_run_moves_a_robot_and_shows_it(robot_file, engine, tmp_path):
     out = in_a_process(*line)[0] if robot_file.endswith(".xml") else command(*line, *options)
     names = [line.split("│")[1].strip() for line in out.splitlines() if "│" in line]
     assert [name for name in names if name][-1] in ("RR_calf_joint", "joint7")
-    assert "real motor" in out
-    assert "ideal PD" in out
+    assert "real motors" in out
+    assert "ideal motors" in out
     assert ("root body at" in out) == ("quadruped" in robot_file)
     assert ("its base is fixed to the world" in out) == ("arm" in robot_file)
     is_free, is_in_mujoco = "quadruped" in robot_file, ".xml" in robot_file or engine == "mujoco"
@@ -50,7 +50,7 @@ def test_run_moves_a_robot_and_shows_it(robot_file, engine, tmp_path):
         assert (tmp_path / name).stat().st_size > 10_000
     assert (tmp_path / "height.png").exists() == is_free
     assert (tmp_path / "robot.png").exists() != ("no image: " in out)
-    assert ("no image: only MuJoCo draws" in out) != is_in_mujoco
+    assert ("no image: Newton runs are not drawn" in out) != is_in_mujoco
     assert (tmp_path / "r.csv").read_text().startswith("time,position/0/")
 
 
@@ -60,7 +60,7 @@ def test_run_says_how_efforts_reach_the_engine(tmp_path):
         (tmp_path / name).write_text(text.replace("  wrist:\n", "  wrist:\n    effort_mode: implicit\n"))
     told = []
     simulate(find_source(tmp_path / "arm.xml"), 0.01, 1, False, tell=told.append)
-    assert told[0] == "real motor: implicit efforts of 3 DOFs, implicitfast instead of Euler"
+    assert told[0] == "real motors: implicit efforts of 3 DOFs, implicitfast instead of Euler"
     assert "effort_mode" in command("inspect", tmp_path / "arm.actuon.yaml")
 
 
@@ -95,12 +95,12 @@ def test_run_shows_what_limits_do(tmp_path):
         (
             {"effects": [actuon.FrictionEffectConfig(dynamic=0.3, viscous=0.1)]},
             ("pd, max_effort, friction", "pd, friction"),
-            "that of the actuators, in place of the file's",
+            "from the actuators, instead of the robot's file",
         ),
         (
             {"transmission": actuon.GearTransmissionConfig(9.0, rotor_inertia=1e-3)},
             ("pd, gear, max_effort", "pd, gear"),
-            "that of the robot's file",
+            "from the robot's file",
         ),
     ],
     ids=["friction", "gear"],
@@ -115,8 +115,8 @@ def test_ideal_motors_move_the_same_joints(extra, stages, source, tmp_path):
     real, ideal = (simulate(find_source(path), 2.0, 1, ideal, tell=told.append)[0] for ideal in (False, True))
     assert np.ptp(real.data["position"]) > 0.1
     np.testing.assert_allclose(ideal.data["position"], real.data["position"], rtol=0, atol=1e-6)
-    titles = zip(("real motor", "ideal PD"), stages, strict=True)
-    assert told[1::2] == [f"{title}: stages {own}; friction and damping of joints: {source}" for title, own in titles]
+    titles = zip(("real motors", "ideal motors"), stages, strict=True)
+    assert told[1::2] == [f"{title}: stages {own}; joint friction and damping: {source}" for title, own in titles]
 
 
 def test_plots_mark_phases_and_the_push():
@@ -128,12 +128,12 @@ def test_plots_mark_phases_and_the_push():
     np.testing.assert_array_equal(chart.series[0].y, run.heights[:, 0])
     joint = plots.tracking([run], 2)
     assert [span.label for span in joint.spans] == ["crouch", "hop", "crouch", "hop", "push", "stand"]
-    assert joint.labels[:2] == ["target", "real motor"]
+    assert joint.labels[:2] == ["target", "real motors"]
     target = joint["target"].y
-    assert joint.y_range[1] > max(target.max(), joint["real motor"].y.max()) + 0.1 * np.ptp(target)  # room for names
+    assert joint.y_range[1] > max(target.max(), joint["real motors"].y.max()) + 0.1 * np.ptp(target)  # room for names
     plane = plots.torque_speed([run], 2)
     can = plane["motor envelope"]
-    seen = plane["real motor"]
+    seen = plane["real motors"]
     assert np.all(seen.y <= np.interp(seen.x, can.x, can.spread[1]) + 1e-3)
     assert np.all(seen.y >= np.interp(seen.x, can.x, can.spread[0]) - 1e-3)
     assert [name for name, _ in scenes.moments(run)] == ["crouch", "hop", "push", "stand"]
@@ -277,15 +277,15 @@ def test_run_shows_what_there_is_when_a_run_diverges(tmp_path):
     save_with_actuators(tmp_path / "robot.xml", UNSTABLE, gains)
     before = set(tmp_path.iterdir())
     out, error = in_a_process("run", "robot.xml", "--seconds", 1, "--record", "r.csv", code=1, cwd=tmp_path)
-    saturated, diverged = re.split(r"\n(?=actuon: ideal PD: t = 0\.0)", error)
-    assert saturated.startswith("actuon: real motor: its joints are saturated")
+    saturated, diverged = re.split(r"\n(?=actuon: ideal motors: t = 0\.0)", error)
+    assert saturated.startswith("actuon: real motors: its joints are saturated")
     assert "of joint 'wrist' of '/base' is " in diverged
     assert re.search(r"the gains of wrist use \d+ % of the stability limit at dt = 10 ms\. Fix one of:\n", diverged)
     assert "\n- dt ≤ " in diverged
     assert "\n- effort_mode: implicit" in diverged
-    for title in ("real motor", "ideal PD"):
+    for title in ("real motors", "ideal motors"):
         assert re.search(rf"^{title}: ✗ /base: wrist uses \d+ % of the stability limit at dt = 10 ms; ", out, re.M)
-    assert "real motor" in out
+    assert "real motors" in out
     assert "until 0.0" in out
     assert [row.split("│")[1].strip() for row in out.splitlines() if "│" in row] == list(gains)
     for name in ("tracking.png", "effort.png", "torque_speed.png"):
@@ -307,13 +307,13 @@ def test_run_does_not_pass_a_robot_that_follows_its_limits(wrist, most, code, tm
     found = actuon.check(path)
     assert found.stable == (wrist[1] < 1.0)
     out, error = in_a_process("run", path, "--seconds", 1, "-o", tmp_path / "out", code=code)
-    lines = [line for line in error.splitlines() if line.startswith("actuon: real motor: ")]
+    lines = [line for line in error.splitlines() if line.startswith("actuon: real motors: ")]
     assert len(lines) == code
     for line in lines:
         assert "its joints are saturated: at a limit for much of the time (wrist " in line
         assert ("of the stability limit at dt = 10 ms. Fix one of:" in line) != found.stable
         assert ("choose a stronger motor" in line) == found.stable
-    assert "real motor" in out
+    assert "real motors" in out
 
 
 def test_run_does_not_pass_a_robot_that_swings_ever_further(tmp_path):

@@ -29,12 +29,13 @@ def result(plant) -> FitResult:
 def test_charts_show_runs_by_name_and_model_minus_log(plant, result):
     residuals = [run[0, :, 0] for run in plant.residuals(result.trials(plant))]
     motion = motion_grid(plant.runs, "joint", residuals).charts
-    assert [chart.title.split(".csv")[0] for chart in motion] == ["run_0", "run_1", "run_2"]
-    for chart, run, residual in zip(motion, plant.runs, residuals, strict=True):
-        assert chart.labels == ["command", "log", "model", "model − log"]
+    assert [chart.title.split(".csv")[0] for chart in motion] == ["run_0", "run_1", "run_2", "", "", ""]
+    for chart, below, run, residual in zip(motion[:3], motion[3:], plant.runs, residuals, strict=True):
+        assert chart.labels == ["command", "log", "model"]
         np.testing.assert_array_equal(chart["log"].y, run.joints[0].position)
         np.testing.assert_allclose(chart["model"].y - chart["log"].y, residual)
-        np.testing.assert_array_equal(chart["model − log"].y, residual)
+        assert below.y_label == "model − log [mrad]"
+        np.testing.assert_array_equal(below.series[0].y, 1e3 * residual)
         assert chart.title.endswith(f"{1e3 * np.abs(residual).mean():.1f} mrad")
     over_velocity, over_position, histogram = residual_grid(plant.runs, "joint", residuals).charts
     for chart in (over_velocity, over_position):

@@ -536,12 +536,14 @@ def test_zeros_of_encoders_are_found_for_each_log_and_those_of_a_new_log_from_it
     path.write_text(PENDULUM)
     fix = {"hip": {"delay.delay": 0.0, "transmission.reflected_inertia": 0.004}}
 
-    def plant(*names: str, has_own_zeros: bool = True) -> RobotPlant:
+    def plant(*names: str, encoder_offset_per_log: bool = True) -> RobotPlant:
         logs = [swinging(name) for name in names]
-        return RobotPlant(path, logs, 0.002, window=0.5, usual_model="m1", fix=fix, has_own_zeros=has_own_zeros)
+        return RobotPlant(
+            path, logs, 0.002, window=0.5, usual_model="m1", fix=fix, encoder_offset_per_log=encoder_offset_per_log
+        )
 
     options = SearchOptions(starts=1, population=16, generations=8)
-    without = fit_logs(plant=plant("first.csv", "second.csv", has_own_zeros=False), options=options)
+    without = fit_logs(plant=plant("first.csv", "second.csv", encoder_offset_per_log=False), options=options)
     result = fit_logs(plant=plant("first.csv", "second.csv"), options=options)
     assert result.error < 0.2 * without.error
     for name in ("first.csv", "second.csv"):
@@ -553,7 +555,7 @@ def test_zeros_of_encoders_are_found_for_each_log_and_those_of_a_new_log_from_it
     applied = apply(tmp_path / "pendulum.yaml", plant("third.csv"))
     assert applied.mean < 3.0 * result.error
     assert applied.as_dict()["zeros_mrad"]["third.csv"]["hip"] == pytest.approx(40.0, abs=2.0)
-    assert apply(tmp_path / "pendulum.yaml", plant("third.csv", has_own_zeros=False)).mean > 3.0 * applied.mean
+    assert apply(tmp_path / "pendulum.yaml", plant("third.csv", encoder_offset_per_log=False)).mean > 3.0 * applied.mean
 
 
 def test_logs_of_the_same_name_in_two_folders_have_zeros_of_their_own(tmp_path: Path) -> None:
@@ -562,7 +564,7 @@ def test_logs_of_the_same_name_in_two_folders_have_zeros_of_their_own(tmp_path: 
     paths = {"runs/a/log.csv": "first.csv", "runs/b/log.csv": "second.csv"}
     logs = [dataclasses.replace(swinging(name), path=path) for path, name in paths.items()]
     fix = {"hip": {"delay.delay": 0.0, "transmission.reflected_inertia": 0.004}}
-    plant = RobotPlant(path, logs, 0.002, window=0.5, usual_model="m1", fix=fix, has_own_zeros=True)
+    plant = RobotPlant(path, logs, 0.002, window=0.5, usual_model="m1", fix=fix, encoder_offset_per_log=True)
     result = fit_logs(plant=plant, options=SearchOptions(starts=1, population=8, generations=4))
     result.save(tmp_path / "pendulum.yaml")
     said = read_yaml(tmp_path / "pendulum.yaml")["fit"]
@@ -574,15 +576,17 @@ def test_logs_of_the_same_name_in_two_folders_have_zeros_of_their_own(tmp_path: 
     np.testing.assert_array_equal(twins.parts("log").of_run, [0, 0, 1, 1])
 
 
-@pytest.mark.parametrize("has_own_zeros", [False, True])
+@pytest.mark.parametrize("encoder_offset_per_log", [False, True])
 def test_actuators_that_diverge_are_told_without_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], has_own_zeros: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], encoder_offset_per_log: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("pendulum.xml").write_text(PENDULUM)
     actuator = actuon.ActuatorConfig(actuon.PDControlConfig(1e9, 1e7, const_effort=1e9))
     actuon.save_actuators("mad.yaml", [actuon.ActuatorEntry("hip", "hip", actuator)])
-    plant = RobotPlant("pendulum.xml", [swinging("first.csv")], 0.002, window=0.5, has_own_zeros=has_own_zeros)
+    plant = RobotPlant(
+        "pendulum.xml", [swinging("first.csv")], 0.002, window=0.5, encoder_offset_per_log=encoder_offset_per_log
+    )
     applied = apply("mad.yaml", plant)
     assert np.isinf(applied.errors).all()
     said = applied.as_dict()
@@ -598,7 +602,7 @@ def test_a_zero_that_is_too_far_off_is_told(tmp_path: Path) -> None:
     joint = dataclasses.replace(log.joints[0], position=log.joints[0].position + 1.0)
     actuon.save_actuators(tmp_path / "a.yaml", [actuon.ActuatorEntry("hip", "hip", FREE)])
     logs = [dataclasses.replace(log, joints=(joint,))]
-    plant = RobotPlant(tmp_path / "pendulum.xml", logs, 0.002, window=0.5, has_own_zeros=True)
+    plant = RobotPlant(tmp_path / "pendulum.xml", logs, 0.002, window=0.5, encoder_offset_per_log=True)
     (warning,) = apply(tmp_path / "a.yaml", plant).warnings
     assert warning.startswith(
         "first.csv: the encoder offset of hip is 0.3, at the end of the searched range, ±0.3: state the"
@@ -606,7 +610,7 @@ def test_a_zero_that_is_too_far_off_is_told(tmp_path: Path) -> None:
 
 
 def test_a_plant_that_was_sent_elsewhere_keeps_its_runs(arm: Path) -> None:
-    plant = RobotPlant(arm, [recorded(1, 1.0), recorded(2, 1.0)], window=0.5, has_own_zeros=True)
+    plant = RobotPlant(arm, [recorded(1, 1.0), recorded(2, 1.0)], window=0.5, encoder_offset_per_log=True)
     some = plant.subset([1, 2])
     sent = pickle.loads(pickle.dumps(some))
     assert [run.time[0] for run in sent.runs] == [run.time[0] for run in some.runs]

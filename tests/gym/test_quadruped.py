@@ -372,7 +372,7 @@ def test_it_must_be_reset_before_the_first_step_and_not_used_when_closed(make):
     env = make(2, "servo")
     with pytest.raises(actuon.SimulationError, match=r"step: call reset\(\) first"):
         env.step(np.zeros((2, 12)))
-    with pytest.raises(actuon.SimulationError, match="the first one must be of all environments"):
+    with pytest.raises(actuon.SimulationError, match="the first reset must include all environments"):
         env.reset(options={"env_ids": [0]})
     env.reset()
     env.close()

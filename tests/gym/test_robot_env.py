@@ -294,6 +294,33 @@ def test_motors_are_drawn_at_each_reset_by_the_generator_of_each_environment(mak
     np.testing.assert_array_equal(gains(alone)[:, 0], first[:, 2])
 
 
+@pytest.mark.parametrize(
+    ("randomize", "said"),
+    [
+        (actuon.lab.Uniform(0.8, 1.2), "randomize: parameters: got Uniform.*; must be a mapping"),
+        ({"controller.kp": (0.8, 1.2)}, "randomize: controller.kp: got .*; must be a distribution"),
+        ({"controller.kq": actuon.lab.Uniform(0.8, 1.2)}, "randomize: controller.kq: there is no parameter 'kq'"),
+    ],
+)
+def test_distributions_are_checked_at_the_start(make, randomize, said):
+    with pytest.raises(actuon.ParameterError, match=said):
+        make(2, PD, randomize=randomize)
+
+
+def test_a_draw_that_is_not_allowed_resets_nothing(make):
+    def is_allowed(seed):
+        return all(np.random.default_rng(each).uniform(-0.5, 1.0, 2).min() > 0.0 for each in (seed, seed + 1))
+
+    env = make(2, PD, randomize={"controller.kp": actuon.lab.Uniform(-0.5, 1.0)})
+    env.reset(seed=next(seed for seed in range(100) if is_allowed(seed)))
+    env.step(np.ones((2, 2)))
+    position, time = env.position.copy(), env.episode_time
+    with pytest.raises(actuon.ParameterError, match="joint '.*' of robot .*: controller.kp: got -"):
+        env.reset(seed=next(seed for seed in range(100) if not is_allowed(seed)))
+    np.testing.assert_array_equal(env.position, position)
+    np.testing.assert_array_equal(env.episode_time, time)
+
+
 def test_servos_of_mujoco_have_nothing_to_draw(tmp_path):
     path = tmp_path / "pendulum.xml"
     path.write_text(PENDULUM.format(servos=SERVOS))

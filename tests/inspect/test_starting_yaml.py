@@ -181,7 +181,7 @@ def test_each_value_says_where_it_comes_from(tmp_path):
     )
     assert "max_effort: 20.0  # ctrlrange × gear 2 of the motor of 'slide'" in text
     assert "kp: 0.0  # to be set: no gains in the motor 'pusher'" in text
-    assert "kd: 0.0  # to be set too" in text
+    assert "kd: 0.0  # also to be set" in text
     assert "# slides: N and m" in text
     assert "# To be set: kp and kd of slide." in text
     assert "# Left out, not driven in the model: swing." in text
@@ -411,9 +411,7 @@ def test_a_servo_of_an_integrated_velocity_is_to_be_set(tmp_path):
         tmp_path / "late.xml", '<intvelocity name="s" joint="hinge" kp="20" kv=".5" gear="2" actrange="-1 1"/>'
     )
     text, _ = written(path)
-    assert (
-        "kp: 0.0  # to be set: 's' follows the integral of its control, with kp 80 and kd 2, as no controller" in text
-    )
+    assert "kp: 0.0  # to be set: 's' is an integrated velocity servo (kp 80, kd 2); no controller of Actuon" in text
 
 
 def test_joints_with_the_same_drive_are_one_entry(tmp_path):
@@ -752,7 +750,7 @@ NO_MESH = """<mujoco><asset><mesh name="m" file="lost.stl"/></asset><worldbody><
         ("none.xml", "'none.xml' does not exist"),
         ("robot.txt", "'robot.txt' has the format '.txt'; must be one of .usda"),
         ("broken.xml", "Line number=3"),
-        ("empty.xml", "'empty.xml' is empty"),
+        ("empty.xml", "'empty.xml' is empty; must be a valid .xml file"),
         ("page.xml", "'page.xml' cannot be read"),
         ("drone.xml", "'drone.xml' holds no robot"),
         ("mesh.xml", "lost.stl"),

@@ -93,11 +93,11 @@ class TestRealLogs:
             assert joint.units["position"] == joint.units["command"] == "rad"
             assert joint.units["velocity"] == "rad/s"
             assert set(joint.quantities()) == {
-                *("position", "command", "velocity", "enabled", "supply", "load", "temperature")
+                *("position", "command", "velocity", "enabled", "supply", "duty", "temperature")
             }
             assert joint.enabled.dtype == bool
             assert joint.enabled.all() == (log.settings["trajectory"] != "lift_and_drop")
-            assert np.abs(joint.extra["load"]).max() <= 885
+            assert np.abs(joint.extra["duty"]).max() <= 885
             assert 5.9 < log.duration < 6.1
             odd = [
                 text for text in log.findings if "uneven steps" not in text and "negative ones of 16 bits" not in text
@@ -259,7 +259,7 @@ class TestUnits:
         log = read_log(path, {"units": {"position": "count/4096", "command": "count/4096"}})
         np.testing.assert_allclose(log.joints[0].position, motion()["pos_knee"], atol=1e-9)
         np.testing.assert_allclose(log.joints[0].command, motion()["pos_knee"], atol=1e-9)
-        np.testing.assert_array_equal(log.joints[0].extra["load"], counts)
+        np.testing.assert_array_equal(log.joints[0].extra["duty"], counts)
         found(log, "pos_knee: numbers from 2147483648 on are negative ones of 32 bits")
         found(log, "cmd_knee: numbers from 32768 on are negative ones of 16 bits")
 
@@ -802,6 +802,13 @@ settings: {mass: 0.5, motor: big}
         assert [joint.supply[0] for joint in log.joints] == [12.0, 12.0]
         assert found(log, "not used") == "columns that are not used: load"
 
+    def test_the_duty_has_a_former_name(self, csv_of):
+        path = csv_of(motion() | {"load_knee": np.full(400, 50.0)})
+        columns = {"time": "time", "pos_{joint}": "position", "cmd_{joint}": "command", "load_{joint}": "load"}
+        for word in ("load", "duty"):
+            for mapping in ({"units": {word: "%"}}, {"columns": columns, "units": {word: "%"}}):
+                assert read_log(path, mapping).joint("knee").extra["duty"][0] == 0.5
+
     def test_a_log_of_one_joint_may_name_it_once(self, csv_of):
         columns = motion()
         log = read_log(csv_of({"time": columns["time"], "pos_knee": columns["pos_knee"], "cmd": columns["cmd_knee"]}))
@@ -825,7 +832,7 @@ def logs(draw):
     for name in names:
         own = series(["velocity", "effort_command", "supply"])
         own |= {"enabled": rng.random(count) > 0.5} if draw(st.booleans()) else {}
-        extra = series(["effort", "velocity_command", "current", "voltage", "temperature", "load"])
+        extra = series(["effort", "velocity_command", "current", "voltage", "temperature", "duty"])
         positions = rng.uniform(-1.5, 1.5, size=(2, count))
         joints.append(JointLog(name, positions[0], positions[1], **own, extra=extra))
     keys = st.text(st.characters(blacklist_categories=("Cs",)), min_size=1, max_size=8)

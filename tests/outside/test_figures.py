@@ -7,10 +7,11 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from scripts import figures
 from scripts.drawings import DRAWINGS
-from scripts.figure_style import WIDTH, write_pictures
+from scripts.figure_style import WIDTH, name_dot, place_labels, plot, point_out, write, write_pictures
 from scripts.terminal import TERMINALS
 from tests.support.paths import ROOT
 
@@ -56,6 +57,34 @@ def test_pictures_are_the_same_bytes_each_time(tmp_path):
     assert [path.name for path in first] == [f"{name}.svg" for name in DRAWINGS]
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()
+
+
+def test_labels_leave_curves_dots_and_each_other():
+    figure, axis = plot("Title", 300)
+    x = np.linspace(0.0, 10.0, 50)
+    axis.plot(x, np.sin(x))
+    axis.plot(dots := [2.0, 2.1, 2.2], [0.0, 0.02, 0.0], "o")
+    write(axis, (5.0, np.sin(5.0)), "on the curve")
+    write(axis, (5.0, np.sin(5.0)), "on it as well")
+    point_out(axis, "at the edge", (7.0, np.sin(7.0)), (9.9, -1.0))
+    for dot in dots:
+        name_dot(axis, (dot, 0.0), f"dot {dot}", "black")
+    place_labels(figure)
+    edges = [Text.get_window_extent(text).extents for text in axis.texts]  # without leaders
+    curve = axis.transData.transform(np.column_stack([x, np.sin(x)]))
+    for i, (left, bottom, right, top) in enumerate(edges):
+        assert min(left, bottom) >= 0.0
+        assert (right, top) <= (figure.bbox.x1, figure.bbox.y1)
+        assert not ((curve > (left, bottom)) & (curve < (right, top))).all(axis=1).any()
+        assert not any(left < o[2] and o[0] < right and bottom < o[3] and o[1] < top for o in edges[:i])
+
+
+def test_a_label_without_a_free_place_is_reported():
+    figure, axis = plot("Title", 160)
+    axis.plot(*np.random.default_rng(0).uniform(size=(2, 4000)), "o")
+    write(axis, (0.5, 0.5), "nowhere to go")
+    with pytest.warns(UserWarning, match="no free place for the label 'nowhere to go'"):
+        place_labels(figure)
 
 
 def test_pictures_of_terminals_show_what_commands_print():

@@ -6,13 +6,15 @@ from __future__ import annotations
 import ast
 import pickle
 import re
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import actuon
-from actuon.errors import Fix, Option, located, refuse_where
+from actuon.errors import Fix, Option, check_installed, located, refuse_where
 
 SOURCE = Path(actuon.__file__).parent
 OPTION = re.compile(r"(^|[\s('])--[a-z]{2}")
@@ -82,6 +84,13 @@ def test_errors_with_fields_keep_them(error):
         raise error
     assert caught.value is error
     assert str(error) == f"knee: {text}"
+
+
+def test_a_loaded_module_without_a_specification_is_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "stub", types.ModuleType("stub"))
+    check_installed(["stub"], "fit", "a fit")
+    with pytest.raises(actuon.MissingExtraError, match="a fit needs 'no_such_module'"):
+        check_installed(["stub", "no_such_module"], "fit", "a fit")
 
 
 def test_other_errors_pass_through():

@@ -57,7 +57,6 @@ ORDER = [
     "plot",
     "demo",
     "studio",
-    "bench",
 ]
 ORDER += ["__init__", "cli"]
 """Rooms in the order of imports. A module that stands apart from its room, as ``room.module``, comes where it is."""

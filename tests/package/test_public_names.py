@@ -127,14 +127,14 @@ def test_what_is_not_private_is_not_found(code):
     assert not list(private_names(ast.parse(code)))
 
 
-MODULES = ("assets", "bench", "fit", "graph", "gym", "lab", "mjlab", "mujoco", "newton", "sim", "studio", "torch")
+MODULES = ("assets", "fit", "graph", "gym", "lab", "mjlab", "mujoco", "newton", "sim", "studio", "torch")
 MODULES += ("logs", "robot_source", "usd")
 
 
 def test_names_of_the_package():
     public = [name for name in dir(actuon) if not name.startswith("_")]
     assert len(set(public)) == len(public)
-    assert {name for name in public if inspect.ismodule(getattr(actuon, name))} == set(MODULES) - {"mjlab", "bench"}
+    assert {name for name in public if inspect.ismodule(getattr(actuon, name))} == set(MODULES) - {"mjlab"}
     assert {"Actuator", "ControllerPD", "MujocoSimulation", "Motors", "Recorder", "add_actuator"} <= set(public)
     assert {"Actuator", "ControllerPD"} <= set(actuon.__all__) < set(public)
 

@@ -93,7 +93,7 @@ def test_the_commands_of_the_readme_run_outside_the_checkout(installed, tmp_path
     assert actuon.__version__ in run("actuon", "--version", cwd=tmp_path, env=installed)
     printed = run("bash", "-e", "-c", blocks("README.md", "sh"), cwd=tmp_path, env=installed)
     assert "no problems found" in printed
-    assert "real motor" in printed
+    assert "real motors" in printed
     plots = {path.name for path in (tmp_path / "out").iterdir()}
     drawn = {"robot.png"} if "no image: " not in printed else set()
     assert plots == {"effort.png", "height.png", "torque_speed.png", "tracking.png"} | drawn

@@ -24,7 +24,7 @@ from actuon.actuator.trials import (
     speed_range,
     step_response,
 )
-from actuon.charts import Chart, Grid, Mark, Span, bars, line, pyplot, to_matplotlib, to_uplot
+from actuon.charts import LIMIT, Chart, Grid, Mark, Span, bars, line, pyplot, to_matplotlib, to_uplot
 from actuon.logs.records import Record, read_record
 from actuon.plot.inputs import Inputs, read_inputs
 from actuon.plot.kinds import PlotConditions, Subject
@@ -257,7 +257,8 @@ def test_plot_says_why_there_is_nothing_to_draw(record, tmp_path, complaint):
         (("free.yaml", "--kind", "heat"), "--kind heat: there is nothing to draw: no stage has a temperature"),
         ((full, "--kind", "friction"), "--kind friction: there is nothing to draw: no stage loses effort"),
         ((full, "--kind", "steep"), 'Invalid value "steep" for --kind. Choose from: "envelope", "step", '),
-        ((full, "--kind", "record"), "--kind record: there is no recording to draw"),
+        ((full, "--kind", "recording"), "--kind recording: there is no recording to draw"),
+        ((full, "--kind", "record"), "--kind recording: there is no recording to draw"),
         ((record / "run.npz", "--kind", "step"), "the other kinds need a robot"),
         (
             ("coupled.yaml", "--kind", "step"),
@@ -401,9 +402,24 @@ def test_curves_are_named_next_to_them_and_in_a_legend_only_if_a_name_does_not_f
     assert named(Chart("x", "y", [bars("train", x, x), bars("held out", x + 0.4, x)])) == ([], ["train", "held out"])
     noise = line("noise", x, np.where(np.arange(200) % 2, 0.0, 6.0))
     assert named(Chart("x", "y", [noise, rising])) == ([], ["noise", "rising"])
+    hidden = [dataclasses.replace(one, label=f"_{one.label}") for one in (noise, rising)]
+    assert named(Chart("x", "y", hidden)) == ([], ["_noise", "_rising"])
+    figure = to_matplotlib(Grid([[Chart("x", "y", hidden)]]), shared_legend=True)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["_noise", "_rising"]
+    pyplot().close(figure)
 
 
 def test_phases_are_named_above_the_curves_if_there_is_room():
     x = np.linspace(0.0, 60.0, 200)
     phases = [Span(0.0, 1.0, "crouch"), Span(1.0, 2.0, "hop", None), Span(2.0, 60.0, "stand")]
     assert named(Chart("x", "y", [line("", x, np.sin(x))], spans=phases)) == (["crouch", "stand"], [])
+    push = Span(1.4, 1.6, "push", LIMIT)
+    assert named(Chart("x", "y", [line("", x, np.sin(x))], spans=[*phases, push])) == (["push", "stand"], [])
+
+
+def test_names_of_places_keep_clear_of_curves_and_of_each_other():
+    (grid,) = actuator_grids(read_inputs([Path("ak80-9")]), ["envelope"], PlotConditions())
+    for chart in grid.charts:
+        names, legend = named(chart)
+        assert sorted(names) == sorted(point.label for point in chart.points)
+        assert legend == []

@@ -8,10 +8,24 @@ import dataclasses
 import numpy as np
 import pytest
 
-from actuon.charts import GREEN, IDEAL, Chart, Mark, area, bars, dots, draw_chart, line, name_curves, pyplot, to_uplot
+from actuon.charts import (
+    GREEN,
+    IDEAL,
+    REAL,
+    Chart,
+    Mark,
+    area,
+    bars,
+    dots,
+    draw_chart,
+    line,
+    name_curves,
+    pyplot,
+    to_uplot,
+)
 from actuon.robot_source import find_source
 from actuon.studio.analyses import envelope_of
-from actuon.studio.drive import SINE, Drive
+from actuon.studio.motion import SINE, Motion
 from actuon.studio.plots import Plots, joint_charts, log_charts, spectrum
 from actuon.studio.replay import Replayed
 from actuon.studio.session import Session
@@ -28,7 +42,7 @@ def test_the_spectrum_shows_what_vibrates():
 def drawn():
     """Charts of a motor that is clipped, its past, and its envelope."""
     with Session(find_source("ak80-9")) as motor:
-        motor.set_drive(Drive(SINE, (0,), amplitude=1.0, frequency=8.0, names=motor.dof_names))
+        motor.set_motion(Motion(SINE, (0,), amplitude=1.0, frequency=8.0, names=motor.dof_names))
         motor.advance(2.0)
         window = motor.history.window(0, 4.0, motor.real.dt)
         envelope = envelope_of(motor.real.configs["motor"])
@@ -176,6 +190,7 @@ def test_charts_of_a_log_name_their_units():
     time = np.linspace(0.0, 2.0, 1001)
     joint = Replayed("knee", time, None, np.sin(time), np.sin(time) + 0.002)
     main, error = log_charts(joint, ("m", "mm")).values()
+    assert (main["recorded"].colour, main["simulated"].colour) == (REAL, IDEAL)
     assert main.y_label == "knee [m]"
     assert error.y_label == "error [mm]"
     np.testing.assert_allclose(error.series[0].y, 2.0)

@@ -16,10 +16,10 @@ from actuon.robot_source import find_source, motor_actuator
 from actuon.sim.simulation import live_simulations
 from actuon.studio.analyses import Analyses, envelope_of
 from actuon.studio.background import Background
-from actuon.studio.drive import CHIRP, HOLD, SINE, STEP, Command, Drive
 from actuon.studio.folder import Folder
 from actuon.studio.history import Pace
-from actuon.studio.numbers import alike, numbers_of, written
+from actuon.studio.motion import CHIRP, HOLD, SINE, STEP, Command, Motion
+from actuon.studio.numbers import alike, exact, numbers_of, written
 from actuon.studio.plots import joint_charts
 from actuon.studio.replay import LogReplay, LogWork, command_of, fittable
 from actuon.studio.saving import as_png, save_report, save_usd, save_yaml
@@ -89,7 +89,7 @@ def test_the_robot_moves_and_its_past_is_kept(session):
 
 
 def test_a_value_takes_effect_at_the_next_step_without_a_new_actuator(session):
-    session.set_drive(Drive(HOLD))
+    session.set_motion(Motion(HOLD))
     session.advance(0.1)
     before = session.real.actuators
     joints = alike(session.real.configs, session.first_joint)
@@ -148,14 +148,14 @@ def test_robots_with_the_motors_of_two_files_follow_the_same_commands(compared, 
     joint = next(name for name, config in own.configs.items() if config.controller.kp == 600.0)
     assert weak.configs[joint].controller.kp == 60.0
     column = compared.dof_names.index(joint)
-    compared.set_drive(Drive(STEP, (column,), amplitude=0.3, frequency=0.5, names=compared.dof_names))
+    compared.set_motion(Motion(STEP, (column,), amplitude=0.3, frequency=0.5, names=compared.dof_names))
     compared.advance(0.3)
     first, second = (robot.history.window(column, 1.0, own.dt) for robot in compared.robots)
     np.testing.assert_array_equal(first.time, second.time)
     np.testing.assert_array_equal(first.target, second.target)
     assert np.abs(first.position - second.position).max() > 1e-2
     with Session(find_source(actuon.assets.arm_mjcf, actuators=files[1])) as alone:
-        alone.set_drive(compared.drive)
+        alone.set_motion(compared.motion)
         alone.advance(0.3)
         np.testing.assert_array_equal(alone.history.window(column, 1.0, own.dt).position, second.position)
 
@@ -190,7 +190,7 @@ def test_open_takes_one_file_or_several(files):
 
 
 def test_a_push_moves_all_robots(compared):
-    compared.set_drive(Drive(HOLD))
+    compared.set_motion(Motion(HOLD))
     compared.push((0.0, 0.0, 0.0), knock=2.0, column=0)
     speeds = [robot.articulation.get_dof_velocities().numpy()[0, 0] for robot in compared.robots]
     np.testing.assert_allclose(speeds, 2.0)
@@ -217,7 +217,7 @@ def test_a_second_file_that_cannot_be_read_leaves_nothing_open(files):
 
 def test_a_motor_by_name_holds_its_pendulum(motor):
     assert motor.real.configs == {"motor": motor_actuator("AK80-9")}
-    motor.set_drive(Drive(STEP, (0,), amplitude=0.5, frequency=0.1, names=motor.dof_names))
+    motor.set_motion(Motion(STEP, (0,), amplitude=0.5, frequency=0.1, names=motor.dof_names))
     motor.advance(1.0)
     window = motor.history.window(0, 1.0, motor.real.dt)
     assert 0.3 < window.position[-1] < 0.5
@@ -226,7 +226,7 @@ def test_a_motor_by_name_holds_its_pendulum(motor):
 
 
 def test_a_limit_that_clips_is_named(motor):
-    motor.set_drive(Drive(SINE, (0,), amplitude=1.0, frequency=8.0, names=motor.dof_names))
+    motor.set_motion(Motion(SINE, (0,), amplitude=1.0, frequency=8.0, names=motor.dof_names))
     motor.advance(1.0)
     window = motor.history.window(0, 1.0, motor.real.dt)
     (name,) = window.clipped_shares()
@@ -259,13 +259,13 @@ def test_explicit_and_implicit(session):
 
 
 def test_a_push_moves_the_trunk_and_a_knock_a_joint(session, motor):
-    session.set_drive(Drive(HOLD))
+    session.set_motion(Motion(HOLD))
     session.advance(0.2)
     before = session.real.articulation.get_root_poses().numpy()[0, 1]
     session.push((0.0, 80.0, 0.0))
     session.advance(0.2)
     assert session.real.articulation.get_root_poses().numpy()[0, 1] - before > 0.005
-    motor.set_drive(Drive(HOLD))
+    motor.set_motion(Motion(HOLD))
     motor.push((0.0, 0.0, 0.0), knock=3.0)
     assert motor.real.articulation.get_dof_velocities().numpy()[0, 0] == pytest.approx(3.0)
 
@@ -307,15 +307,15 @@ def test_what_is_recorded_is_saved_at_the_end(tmp_path, session):
         assert (np.diff(saved["time"]) > 0.0).all()
 
 
-def test_drives():
+def test_motions():
     home = np.array([0.1, 0.2])
     for kind in (STEP, SINE, CHIRP):
-        drive = Drive(kind, (1,), amplitude=0.5, frequency=2.0, offset=0.1)
-        values = np.array([drive.targets(t, home) for t in np.linspace(0.0, 3.0, 500)])
+        motion = Motion(kind, (1,), amplitude=0.5, frequency=2.0, offset=0.1)
+        values = np.array([motion.targets(t, home) for t in np.linspace(0.0, 3.0, 500)])
         assert (values[:, 0] == 0.1).all()
         assert values[:, 1].max() == pytest.approx(0.8, abs=0.01)
     command = Command("a log", np.array([0.0, 1.0, 2.0]), {"b": np.array([1.0, 2.0, 3.0])})
-    played = Drive("recorded", command=command, names=["a", "b"])
+    played = Motion("recorded", command=command, names=["a", "b"])
     assert played.targets(1.5, home).tolist() == [0.1, 2.0]
     assert played.targets(2.5, home).tolist() == [0.1, 1.0]
 
@@ -347,6 +347,11 @@ def test_sliders_stay_within_what_is_declared():
 )
 def test_numbers_as_people_write_them(value, text):
     assert written(value) == text.replace("_", "\u202f")
+
+
+@pytest.mark.parametrize("value", [0, 3, 35.55, 1e-9, 5.56e-8, 1234.567, float("inf")])
+def test_values_of_the_file_are_shown_with_all_digits(value):
+    assert float(exact(value)) == value
 
 
 @pytest.mark.parametrize("effort", [0.2, 35.0])
@@ -482,7 +487,7 @@ def test_a_page_reads_and_writes_inside_of_the_folder(folder):
 def recorded(tmp_path, motor):
     """A log of the motor, recorded in the studio."""
     motor.record(tmp_path / "run.csv")
-    motor.set_drive(Drive(SINE, (0,), amplitude=0.6, frequency=1.3, names=motor.dof_names))
+    motor.set_motion(Motion(SINE, (0,), amplitude=0.6, frequency=1.3, names=motor.dof_names))
     motor.advance(1.5)
     motor.stop_recording()
     return tmp_path / "run.csv"
@@ -511,7 +516,7 @@ def test_a_log_is_replayed_with_the_values_as_they_are_and_fitted(motor, backgro
 
 def test_the_commands_of_a_log_are_played(motor, recorded):
     motor.reset()
-    motor.set_drive(Drive("recorded", command=command_of(read_log(recorded)), names=motor.dof_names))
+    motor.set_motion(Motion("recorded", command=command_of(read_log(recorded)), names=motor.dof_names))
     motor.advance(1.0)
     window = motor.history.window(0, 1.0, motor.real.dt)
     assert np.ptp(window.target) == pytest.approx(1.2, rel=0.05)
@@ -737,6 +742,16 @@ def test_a_robot_without_meshes_is_drawn_as_rods():
         along = rods[model.body(name).id] @ np.array(end) / np.linalg.norm(end)
         assert along.min() == pytest.approx(-radius)
         assert along.max() == pytest.approx(np.linalg.norm(end) + radius)
+
+
+@pytest.mark.parametrize("group", [0, 3])
+def test_robots_that_are_drawn_get_no_rods(group):
+    text = f'<body name="tool" pos="0 0 0.2"><joint/><geom size="0.1" group="{group}"/></body>'
+    text = f'<body pos="0 0 1"><joint/><geom size="0.1" group="{group}"/>{text}</body>'
+    with actuon.MujocoSimulation(
+        mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{text}</worldbody></mujoco>")
+    ) as s:
+        assert len(shapes_of(s)) == 2
 
 
 def test_the_scene_knows_how_far_the_trunk_fell(session):

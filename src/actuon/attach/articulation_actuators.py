@@ -15,7 +15,6 @@ from ..actuator.config import AUTO, IMPLICIT, ActuatorConfig, checked_effort_mod
 from ..errors import Fix, RobotFileError, SimulationError, StructureError, listed, located
 from ..robot_files.yaml import load_actuators, match_actuators, yaml_beside
 from ..sim import Articulation, Simulation
-from ..sim.ids import ids_to_reset
 from ..typing import DeviceLike, IdsLike, PathLike
 from .attachment import Attachment, Parts, chains_on, places_of
 from .chain_set import COMPUTED, IMPLICIT_ATTRS, build_actuators, signal_attr
@@ -158,23 +157,24 @@ class ArticulationActuators(Attachment):
         from_fit: PathLike | None = None,
         joints: Iterable[str] | Mapping[str, str] | None = None,
         env_ids: IdsLike = None,
-        seed: int | list[np.random.Generator] | None = None,
+        seed: int | Sequence[np.random.Generator] | None = None,
     ) -> DrawnMotors | None:
         """Draw parameters for each joint of each robot. Rotor inertia and friction in the engine follow.
+
+        ``effort_mode="auto"`` and the integrator are chosen when the actuators are made, and not again after a draw.
 
         Args:
             parameters: As for `Motors.randomize`, and so are ``from_fit`` and ``joints``.
             from_fit: File of fitted motors, instead of distributions.
             joints: Which joints. Default: all that have an actuator.
             env_ids: Which robots, by their row: whole numbers, a slice or a mask. Default: all.
-            seed: Seed of the draw; or, for distributions, a generator for each of these robots, so that their values do
-                not depend on the others. Default: a different draw each time.
+            seed: As for `Motors.randomize`.
 
         Returns:
             With ``from_fit``, which motor each joint was drawn around.
 
         Raises:
-            ParameterError: No chain has such a parameter, or a drawn value is not allowed. Nothing is changed then.
+            ParameterError: No motor has this parameter, or a drawn value is not allowed. Nothing is changed then.
             RobotFileError: The file cannot be read, or lacks a joint.
 
         Examples:
@@ -186,12 +186,10 @@ class ArticulationActuators(Attachment):
             True
         """
         self._check_open()
-        rows = ids_to_reset("env_ids", env_ids, len(self.articulation))
         dt, names = self.articulation.simulation.dt, list(self.configs)
-        drawn, sources = randomize(self._chains, dt, names, parameters, from_fit, joints, rows, seed)
+        drawn, sources = randomize(self._chains, dt, names, parameters, from_fit, joints, env_ids, seed)
         self._renew()
-        if 0 in rows:
-            self._sources |= sources
+        self._sources |= sources
         return drawn
 
     def resolution_table(self) -> str:

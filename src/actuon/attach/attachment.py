@@ -455,7 +455,7 @@ class Attachment:
     ) -> None:
         """Set the feedforward that controllers add to their effort [N·m or N]. Delays and limits apply to it.
 
-        In an implicit group, it is added to the effort of the engine drive, unlimited.
+        In a group with the engine drive, it is added to the effort of that drive, unlimited.
 
         Args:
             target_feedforward_efforts: As for `Articulation.set_dof_efforts`. DOFs without an actuator ignore it.
@@ -500,8 +500,8 @@ class Attachment:
     def telemetry(self) -> Telemetry:
         """Return efforts and signals of the last step.
 
-        The engine does not report the effort of its own drives. For an implicit group, telemetry shows the equation of
-        the drive at the state before the step, limited, plus the feedforward.
+        The engine does not report the effort of its drives. For a group with the engine drive, telemetry shows the
+        equation of the drive at the state before the step, limited, plus the feedforward.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
@@ -623,7 +623,9 @@ class Attachment:
 
     def _on_load(self, memories: Mapping[Any, Any], env_ids: np.ndarray) -> None:
         if self._serial not in memories:
-            raise SimulationError("the state was saved before these actuators were attached; attach first, then save")
+            raise SimulationError(
+                "the state was saved before these actuators were created; create them first, then save"
+            )
         self._chains.recall(memories[self._serial], self._rows_of(env_ids), self._hand_overs)
 
     def _on_reset(self, env_ids: np.ndarray) -> None:

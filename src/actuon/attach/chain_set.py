@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,8 +46,12 @@ STREAM = "stream"
 PARAMETERS = "parameters/"
 """Prefix of names of parameters in a file."""
 
-Changed = Mapping[tuple[int, str], tuple[Component, np.ndarray]]
-"""New values by the ``id`` of a stage and the name of its parameter, with the stage."""
+ALL = slice(None)
+"""All DOFs of an actuator."""
+
+Changed = Mapping[tuple[int, str], tuple[Component, np.ndarray | slice, np.ndarray]]
+"""New values by the ``id`` of a stage and the name of its parameter, with the stage and the indices of its DOFs, which
+are the same for all parameters of the stage."""
 
 
 def signal_attr(name: str) -> str:
@@ -171,8 +176,18 @@ class ChainSet:
         rows = [ids[robots] for robots in self.robot_of]
         self.batteries = RobotBatteries([] if pool is None else actuators, rows, pool or BatteryPool())
         """Batteries of the robots."""
-        self.baseline: dict[tuple[int, str], np.ndarray] = {}
-        """Values of parameters before `write` first changed them, by the ``id`` of the stage and their name."""
+        self.baseline = {(id(stage), name): values for stage in self.stages for name, values in stage.numbers().items()}
+        """Built values of parameters, by the ``id`` of the stage and their name."""
+
+    @functools.cached_property
+    def dof_of(self) -> list[np.ndarray]:
+        """For each actuator, the index of each robot's DOFs in it, shape (N, D); -1 for DOFs of others."""
+        found = []
+        for places in self.places:
+            own = np.full(math.prod(self.shape), -1, np.int64)
+            own[places] = np.arange(len(places))
+            found.append(own.reshape(self.shape))
+        return found
 
     def _number(self, robots: np.ndarray, dofs: np.ndarray) -> None:
         """Give each robot and each DOF different random numbers, independent of their actuators."""
@@ -392,8 +407,8 @@ class ChainSet:
         for key, values in like.items():
             check_like(where, key, contents.get(key), values)
         for key in sorted(found - like.keys()):
-            raise StateError(f"{where}: '{key}' is a parameter that these actuators leave out; give it a value first")
-        changed = {(id(stage), name): (stage, contents[key]) for key, (stage, name) in places.items()}
+            raise StateError(f"{where}: '{key}' is unset in these actuators; set it first")
+        changed = {(id(stage), name): (stage, ALL, contents[key]) for key, (stage, name) in places.items()}
         with located(where, StateError):
             for key, (declared, _) in beside.items():
                 declared.check(key.removeprefix(PARAMETERS), contents[key])
@@ -414,12 +429,10 @@ class ChainSet:
 
     def write(self, new: Changed) -> None:
         """Write values that were checked, where they differ from the present ones in a bit."""
-        for stage, changed in _by_stage(new):
-            before = stage.numbers()
+        for stage, at, changed in by_stage(new):
+            before = stage.numbers(*changed, at=at)
             differing = {name: values for name, values in changed.items() if not is_equal(before[name], values)}
-            for name in differing:
-                self.baseline.setdefault((id(stage), name), before[name])
-            stage.write_together(differing)
+            stage.write_together(differing, at)
 
     def remembered(self, keepers: Sequence[Keeper]) -> tuple[dict[str, np.ndarray], list[ActuatorState | None]]:
         """Return copies of all memory, for `recall`."""
@@ -463,10 +476,12 @@ def check_changed(new: Changed, dt: float | None) -> None:
     Raises:
         ParameterError: A value is not allowed.
     """
-    for stage, changed in _by_stage(new):
+    for stage, at, changed in by_stage(new):
+        whole = stage.numbers(*changed)
         for name, numbers in changed.items():
             stage.declared()[name].check(f"{type(stage).__name__}.{name}", numbers)
-        values = stage.arguments() | changed
+            whole[name][at] = numbers
+        values = stage.arguments() | whole
         stage._check_together(values)
         stage.check_memory(values, dt)
 
@@ -476,9 +491,10 @@ def is_equal(before: np.ndarray, after: np.ndarray) -> bool:
     return before.tobytes() == after.astype(before.dtype).tobytes()
 
 
-def _by_stage(new: Changed) -> Iterator[tuple[Component, dict[str, np.ndarray]]]:
-    for stage in {id(stage): stage for stage, _ in new.values()}.values():
-        yield stage, {name: numbers for (of, name), (_, numbers) in new.items() if of == id(stage)}
+def by_stage(new: Changed) -> Iterator[tuple[Component, np.ndarray | slice, dict[str, np.ndarray]]]:
+    """Yield each stage, the indices of its DOFs, and its new values by name."""
+    for stage, at in {id(stage): (stage, at) for stage, at, _ in new.values()}.values():
+        yield stage, at, {name: numbers for (of, name), (_, _, numbers) in new.items() if of == id(stage)}
 
 
 @contextlib.contextmanager

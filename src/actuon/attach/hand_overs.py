@@ -280,7 +280,7 @@ class RotorInertia(HandOver):
         self._properties.set(at, armature=values)
         now = self._properties.get("armature", at)
         if now is None or not np.allclose(now, values, rtol=1e-5):
-            raise SimulationError("the engine holds a different armature from what was written")
+            raise SimulationError("the engine reports another armature than the one written")
 
 
 class SolvedFriction(HandOver):

@@ -13,7 +13,7 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -269,7 +269,7 @@ class Motors:
         """
         if self._device.is_capturing:
             raise StructureError(
-                "Motors.step copies arrays outside of graphs, so that replays would not see new ones; capture steps of "
+                "Motors.step copies its arrays, so replays of a graph would not see new values; capture steps of "
                 "motors.actuators instead"
             )
         if out is not None:
@@ -468,22 +468,15 @@ class Motors:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Reduce motors for copies and pickles, with their memory and parameters."""
-        places = {key: (id(stage), name) for key, (stage, name) in self._chains.parameters().items()}
-        held = self._chains.baseline
-        baseline = {key: held[place] for key, place in places.items() if place in held}
         shown = {name: array.numpy() for name, array in self._arrays.items()}
         contents = self._chains.saved(labels=self._labels())
-        memory = contents, baseline, shown, self._nonzero, self._dt, self._friction_is_current
+        memory = contents, shown, self._nonzero, self._dt, self._friction_is_current
         return _copied, (type(self), self.configs, self.num_envs, self._inertia, str(self._device), memory)
 
     def _restore(self, memory: tuple[Any, ...]) -> None:
         """Load the memory from `__reduce__`."""
-        contents, baseline, shown, nonzero, self._dt, is_current = memory
+        contents, shown, nonzero, self._dt, is_current = memory
         self._take("copied motors", contents, VERSION)
-        places = self._chains.parameters()
-        self._chains.baseline = {
-            (id(places[key][0]), places[key][1]): values.copy() for key, values in baseline.items()
-        }
         for name, values in shown.items():
             self._arrays[name].assign(values)
         self._nonzero, self._friction_is_current = set(nonzero), is_current
@@ -495,25 +488,26 @@ class Motors:
         from_fit: PathLike | None = None,
         joints: Iterable[str] | Mapping[str, str] | None = None,
         env_ids: IdsLike = None,
-        seed: int | None = None,
+        seed: int | Sequence[np.random.Generator] | None = None,
     ) -> DrawnMotors | None:
         """Draw parameters for each joint of each robot.
 
         Args:
             parameters: Distributions by path of the parameter, such as ``{"controller.kp": actuon.lab.Uniform(0.8,
-                1.2)}``. Scaling and adding start from the values that the motors were built with. Joints whose chain
-                lacks the parameter stay as they are.
+                1.2)}``. Scaling and adding start from the values that the motors were built with. Joints without the
+                parameter keep their values.
             from_fit: A ``fleet.yaml``, or the ``actuon.yaml`` of a fit, to draw whole motors from instead.
             joints: Regular expressions of joints. Default: all. With ``from_fit``, a mapping of these to the joint of
                 the file that each is drawn from; default: all, by their names.
             env_ids: Which robots: whole numbers, a slice, or a mask. Default: all.
-            seed: Seed of the draw. Default: a different draw each time.
+            seed: Seed of the draw; or, for distributions, a generator for each of these robots, so that its values do
+                not depend on the others. Default: a different draw each time.
 
         Returns:
             With ``from_fit``, which motor each joint was drawn around.
 
         Raises:
-            ParameterError: No chain has such a parameter, or a drawn value is not allowed. Nothing is changed then.
+            ParameterError: No motor has this parameter, or a drawn value is not allowed. Nothing is changed then.
             RobotFileError: The file cannot be read, or lacks a joint.
 
         Examples:
@@ -524,10 +518,9 @@ class Motors:
             >>> gains.std(axis=0) > 0.0
             array([False,  True])
         """
-        rows = ids_to_reset("env_ids", env_ids, self.num_envs)
         # before the first step, a delay may have any length; a step that is too short for it raises an error
         dt = _ANY_DT if self._dt is None else self._dt
-        drawn, _ = randomize(self._chains, dt, self.joint_names, parameters, from_fit, joints, rows, seed)
+        drawn, _ = randomize(self._chains, dt, self.joint_names, parameters, from_fit, joints, env_ids, seed)
         self._parameters_changed()
         return drawn
 

@@ -101,7 +101,7 @@ def load(
 
     Raises:
         RobotFileError: A file cannot be read, or has no actuator for a joint.
-        StructureError: A chain cannot run in MuJoCo: a stage has its own kernel, or an input that MuJoCo lacks.
+        StructureError: A motor model cannot run in MuJoCo: a stage has its own kernel, or an input that MuJoCo lacks.
 
     Examples:
         >>> import mujoco
@@ -468,11 +468,11 @@ class LoadedMotors:
         if call is None:
             own = [type(stage).__name__ for stage in actuator.stages if not stage.is_fused()]
             raise StructureError(
-                f"joint '{self._joint_of(position)}': {', '.join(own) or 'the chain'} has its own kernels, which "
+                f"joint '{self._joint_of(position)}': {', '.join(own) or 'the motor model'} has its own kernels, which "
                 "MuJoCo cannot call; use MujocoSimulation"
             )
         if call.size > MOST_BYTES:
-            raise StructureError(f"joint '{self._joint_of(position)}': the chain has too many stages")
+            raise StructureError(f"joint '{self._joint_of(position)}': the motor model has too many stages")
         return call
 
     def _limit(self) -> tuple[tuple[np.ndarray, np.ndarray] | None, list[CCall]]:
@@ -627,8 +627,8 @@ class LoadedMotors:
             )
         if not door().is_installed:
             raise SimulationError(
-                "the motors are not stepped: another mjcb_control was set after load(); set yours before, and it is "
-                "called too"
+                "the motors are not stepped: another mjcb_control was set after load(); set it before load(), and "
+                "both are called"
             )
 
     def telemetry(self, model: mujoco.MjModel, data: mujoco.MjData) -> Telemetry:

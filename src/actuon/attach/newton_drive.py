@@ -75,18 +75,18 @@ class DriveActuon(DriveBase):
 
     @dataclass
     class State(DriveBase.State):
-        """Memory of the chain."""
+        """Memory of the motor model."""
 
-        chain: ActuatorState
+        memory: ActuatorState
         """State of `DriveActuon.actuator`."""
 
         def reset(self, mask: wp.array | None = None) -> None:
             """Reset all DOFs, or those where ``mask``, bool of shape (N,), is true."""
-            self.chain.reset(mask)
+            self.memory.reset(mask)
 
         def assign(self, other: DriveActuon.State) -> None:
             """Copy ``other`` into this state, keeping its arrays."""
-            self.chain.assign(other.chain)
+            self.memory.assign(other.memory)
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class DriveActuon(DriveBase):
 
     @classmethod
     def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the numbers of a chain by name, for arrays of Newton's builder, and all that joints share."""
+        """Return the numbers of a motor model by name, for arrays of Newton's builder, and all that joints share."""
         _check_names(name for name in args if name not in _ARGUMENTS)
         if "config" not in args:
             raise StructureError("DriveActuon: got no config; must be an ActuatorConfig, a motor's name, or a file")
@@ -135,7 +135,7 @@ class DriveActuon(DriveBase):
 
     @property
     def actuator(self) -> Actuator:
-        """The actuator of the chain, with its stages: ``drive.actuator.clamping[0].max_effort``."""
+        """The actuator of the motor model, with its stages: ``drive.actuator.clamping[0].max_effort``."""
         if self._actuator is None:
             raise StructureError("DriveActuon: is in no actuator yet; pass it to newton.actuators.Actuator(drive=...)")
         return self._actuator
@@ -167,7 +167,7 @@ class DriveActuon(DriveBase):
 
     @property
     def friction(self) -> JointFriction:
-        """Friction of the joints at the last step, to set in the simulator, shape (N,); 0 if the chain applies it."""
+        """Friction of the joints at the last step, to set in the simulator, shape (N,); 0 if the motor applies it."""
         n = self.actuator.num_actuators
         if self._friction and not self._has_stepped:
             self._step_at_rest()
@@ -184,7 +184,7 @@ class DriveActuon(DriveBase):
         stepper.step(given, actuator.state(), actuator.state(), possible_dt([actuator], None))
 
     def finalize(self, device: wp.Device, num_actuators: int) -> None:
-        """Build the chain for the DOFs of an actuator. Called by Newton's `Actuator`."""
+        """Build the motor model for the DOFs of an actuator. Called by Newton's `Actuator`."""
         if self._actuator is not None:
             raise StructureError("DriveActuon: is in an actuator already; give each actuator its own drive")
         leaves_friction = any(isinstance(s, EffectFriction) and s.inertia is None for s in self._stages)
@@ -205,11 +205,11 @@ class DriveActuon(DriveBase):
         }
         self._after = actuator.state()
         dofs = f"{num_actuators} DOF{'s' * (num_actuators != 1)}"
-        remedy = "an inertia in its stage lets the chain apply it"
+        remedy = "an inertia in its stage lets the motor apply it"
         report_simulator_side("drive", dofs if self.armature.any() else "", dofs if offered else "", remedy)
 
     def is_stateful(self) -> bool:
-        """Return whether the chain has memory."""
+        """Return whether the motor model has memory."""
         return self.actuator.is_stateful()
 
     def is_graphable(self) -> bool:
@@ -217,9 +217,9 @@ class DriveActuon(DriveBase):
         return self.actuator.is_graphable()
 
     def state(self, num_actuators: int, device: wp.Device) -> DriveActuon.State | None:
-        """Return a new initial state, or None if the chain has no memory."""
-        chain = self.actuator.state()
-        return None if chain is None else DriveActuon.State(chain)
+        """Return a new initial state, or None if the motor model has no memory."""
+        memory = self.actuator.state()
+        return None if memory is None else DriveActuon.State(memory)
 
     def compute(
         self,
@@ -244,15 +244,15 @@ class DriveActuon(DriveBase):
         self._step(signals, (pos_indices, vel_indices, target_pos_indices, target_vel_indices), forces, state, dt)
 
     def update_state(self, current_state: DriveActuon.State, next_state: DriveActuon.State) -> None:
-        """Write the memory of the chain after the step."""
+        """Write the memory of the motor model after the step."""
         assert self._after is not None
-        next_state.chain.assign(self._after)
+        next_state.memory.assign(self._after)
 
     def bind_params(self) -> wp.array:
         """Return the parameters of `evaluate_force`, shape (N, 9).
 
         Raises:
-            StructureError: The effort of the chain has no derivatives, which Newton's implicit mode needs.
+            StructureError: The effort of the motor model has no derivatives, which Newton's implicit mode needs.
         """
         if self._law is None:
             why_not = self.actuator.derivative_obstacle()
@@ -280,12 +280,12 @@ class DriveActuon(DriveBase):
         *,
         custom_inputs: Mapping[str, wp.array] | None = None,
     ) -> None:
-        """Step the chain, and write its force law near the end of the step."""
+        """Step the motor model, and write its force law near the end of the step."""
         assert self._law is not None
         if target_vel_indices is not vel_indices:
             raise StructureError(
                 "DriveActuon: a Delay of Newton's holds back feedforward, which a drive does not see in the implicit "
-                "mode; give the chain a delay instead, such as actuon.DelayConfig"
+                "mode; put the delay in the motor model, such as actuon.DelayConfig"
             )
         if custom_inputs is None:
             raise StructureError("DriveActuon: the implicit mode needs Newton 1.8, which hands feedforward to drives")
@@ -293,10 +293,10 @@ class DriveActuon(DriveBase):
         signals = self._signals(positions, velocities, target_pos, target_vel, feedforward, custom_inputs)
         indices = pos_indices, vel_indices, target_pos_indices, target_vel_indices
         route = self._step(signals, indices, self._law.explicit_effort, drive_state, dt)
-        self._law.update(signals, route, None if drive_state is None else drive_state.chain, inv_mass, dt)
+        self._law.update(signals, route, None if drive_state is None else drive_state.memory, inv_mass, dt)
 
     def _signals(self, *given: Any) -> tuple[wp.array | None, ...]:
-        """Return the input arrays of the chain: positions, velocities, targets, feedforward, custom inputs."""
+        """Return the input arrays of the motor model: positions, velocities, targets, feedforward, custom inputs."""
         *arrays, custom = given
         if not self._needed_by:
             return tuple(arrays)
@@ -310,7 +310,7 @@ class DriveActuon(DriveBase):
         state: DriveActuon.State | None,
         dt: float | None,
     ) -> Route:
-        """Step the chain from ``state`` to the state for `update_state`."""
+        """Step the motor model from ``state`` to the state for `update_state`."""
         actuator = self.actuator
         if effort.requires_grad or recording_tape() is not None:
             raise StructureError(
@@ -319,19 +319,19 @@ class DriveActuon(DriveBase):
             )
         if actuator.device.is_capturing and not actuator.is_graphable():
             raise StructureError(f"DriveActuon: {actuator} cannot be captured in a graph; step it outside of one")
-        if state is not None and state.chain.owner is not actuator:
+        if state is not None and state.memory.owner is not actuator:
             raise StateError("DriveActuon: got a state of another drive; make states with this actuator's state()")
         route = self._route
         if route is None or any(known is not given for known, given in zip(route.indices, indices, strict=True)):
             route = self._route = self._wired(indices)
         if actuator.num_actuators:
             given = (*signals, effort, None, *self._friction.values())
-            route.stepper.step(given, None if state is None else state.chain, self._after, dt)
+            route.stepper.step(given, None if state is None else state.memory, self._after, dt)
         self._has_stepped = True
         return route
 
     def _wired(self, indices: tuple[wp.array, ...]) -> Route:
-        """Return the route of the chain through the indices of Newton's actuator."""
+        """Return the route of the motor model through the indices of Newton's actuator."""
         layouts = {name: _layout(array) for name, array in zip(_INDICES, indices, strict=True)}
         if self._route is not None:
             self._after = self.actuator.state()
@@ -351,7 +351,7 @@ class _Structure:
 
     @staticmethod
     def of(config: ActuatorConfig) -> tuple[_Structure, dict[str, float]]:
-        """Return the structure of a chain, and its numbers by position of the stage and name."""
+        """Return the structure of a motor model, and its numbers by position of the stage and name."""
         parts, numbers = [], {}
         stages = configs_of(config.frozen_stages(), "a builder takes configs of numbers")
         for position, part in enumerate(stages):
@@ -379,7 +379,7 @@ class _Structure:
 def _opened(
     config: Any, joint: str | None = None, controller: Part | None = None, allow_unsafe_torch_checkpoints: bool = False
 ) -> ActuatorConfig:
-    """Return the chain for the arguments of a drive."""
+    """Return the motor model for the arguments of a drive."""
     if isinstance(config, (list, tuple)):
         config = ActuatorConfig(stages=config)
     if joint is not None and not isinstance(joint, str):

@@ -69,7 +69,7 @@ class Recorder:
             actuators.articulation.simulation, {Event.PRE_STEP: self._before, Event.POST_STEP: self._after}
         )
 
-    def go_on_with(self, actuators: Attachment) -> None:
+    def continue_with(self, actuators: Attachment) -> None:
         """Continue with other actuators on the same robots. Signals that some of them lack are NaN there."""
         if actuators.articulation.simulation is not self.actuators.articulation.simulation:
             raise StructureError("the actuators are on robots of another simulation; make another Recorder")
@@ -116,7 +116,7 @@ class Recorder:
     @property
     def data(self) -> dict[str, np.ndarray]:
         """Series by name: ``time`` [s] of shape (T,); positions, velocities, their targets, and fields and signals of
-        `Telemetry`, each of shape (T, N, D). Electrical power is included if a chain has voltage and current."""
+        `Telemetry`, each of shape (T, N, D). Electrical power is included if a motor has voltage and current."""
         return {name: np.array(values) for name, values in self._series.items()}
 
     def save(self, path: PathLike) -> None:

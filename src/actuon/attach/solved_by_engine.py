@@ -66,8 +66,7 @@ def at_joints(actuator: Actuator) -> AtJoints:
             elif stage not in _left_out:
                 _left_out.add(stage)
                 _log.warning(
-                    "the inertia of %s is left out: behind %s it is not the same at every position and for each "
-                    "joint, as an armature is",
+                    "the inertia of %s is left out: behind %s it depends on the position; an armature is constant",
                     type(stage).__name__,
                     varies,
                 )

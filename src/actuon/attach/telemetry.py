@@ -222,7 +222,7 @@ class TripLog:
         for column in np.flatnonzero(new.any(axis=0)):
             (rows,) = np.nonzero(new[:, column])
             _log.warning(
-                "%sthe motor of joint '%s'%s%s has tripped%s; it gives no effort until it is reset",
+                "%sthe motor of joint '%s'%s%s has tripped%s; it delivers no effort until it is reset",
                 "" if time is None else f"t = {time:.6g} s: ",
                 self._joint_names[int(column)],
                 "" if self._robots is None else f" of {self._robots[int(rows[0])]}",

@@ -81,6 +81,10 @@ def _add(
 _SAFE = "Exit code: 0 no problems, 1 errors"
 _USELESS = "Exit code: 1 if the fit is of no use; the result is still written."
 _FIT = "Example: actuon fit runs/*.csv --load mass=0.49 --load length=0.1 -o servo.yaml"
+_SELECT = "Example: actuon fit select runs/*.csv --robot robot.xml -o robot.actuon.yaml"
+_NETWORK = "Example: actuon fit network mlp runs/*.csv --load mass=0.49 --load length=0.1 -o servo.safetensors"
+_FLEET = "Example: actuon fit fleet robots/ --load mass=0.49 --load length=0.1 -o fleet.yaml"
+_AUTHOR = "Example: actuon author robot.usda robot.actuon.yaml -o robot_with_motors.usda"
 _EXCITE = "Example: actuon fit excite next.csv --load mass=0.49 --load length=0.1 --limit position=-1.5:1.5"
 _INIT = "Next: replace a PD entry by a real motor (`motor: ak80-9`, see `actuon motors`), then `actuon check ROBOT`."
 _RUN = "Exit code: 1 if a run diverges, loses its targets or stays at a limit; results are still saved."
@@ -99,14 +103,14 @@ fit_app = _add(
     app, IDENTIFY, fit.fit, "fit LOG... -o FILE [OPTIONS]\n       actuon fit COMMAND ...", f"{_USELESS}\n{_FIT}"
 )
 _add(fit_app, COMMANDS, fit.inspect, "fit inspect LOG... [OPTIONS]", "Example: actuon fit inspect runs/*.csv")
-_add(fit_app, COMMANDS, fit.select, "fit select LOG... -o FILE [OPTIONS]", _USELESS)
+_add(fit_app, COMMANDS, fit.select, "fit select LOG... -o FILE [OPTIONS]", f"{_USELESS}\n{_SELECT}")
 _add(fit_app, COMMANDS, fit.apply, "fit apply FILE LOG... [OPTIONS]", "Example: actuon fit apply servo.yaml new/*.csv")
 _add(fit_app, COMMANDS, fit.excite, "fit excite FILE.csv [LOG...] [OPTIONS]", _EXCITE)
-_add(fit_app, COMMANDS, fit.network, "fit network KIND LOG... -o FILE.safetensors [OPTIONS]")
-_add(fit_app, COMMANDS, fit.fleet, "fit fleet FOLDER -o fleet.yaml [OPTIONS]", _USELESS)
+_add(fit_app, COMMANDS, fit.network, "fit network KIND LOG... -o FILE.safetensors [OPTIONS]", _NETWORK)
+_add(fit_app, COMMANDS, fit.fleet, "fit fleet FOLDER -o fleet.yaml [OPTIONS]", f"{_USELESS}\n{_FLEET}")
 
-_add(app, CONVERT, robot.author, "author ROBOT ACTUATORS -o FILE")
-_add(app, CONVERT, robot.export, "export ROBOT -o FILE")
+_add(app, CONVERT, robot.author, "author ROBOT ACTUATORS -o FILE", _AUTHOR)
+_add(app, CONVERT, robot.export, "export ROBOT -o FILE", "Example: actuon export robot.xml -o robot.actuon.yaml")
 
 # Former names, for one version.
 _add(app, START, studio.studio, "bench ROBOT|MOTOR [OPTIONS]", name="bench", show=False)

@@ -329,6 +329,9 @@ def network(
 ) -> int:
     """Train a network controller and compare it with physical models.
 
+    The physical models are fitted to the same logs, and all are judged on the same held-out runs. For a single joint
+    with a known load.
+
     Args:
         kind: mlp, lstm or gru.
         model: Physical model to compare with.
@@ -378,6 +381,9 @@ def fleet(
     output: FleetOutput = FleetOutput(),
 ) -> int:
     """Fit one motor per robot and report how they differ.
+
+    All robots get the same model. Prints the mean and spread of each parameter; the file is a source of randomised
+    motors.
 
     Args:
         folder: Folder with a folder of logs for each robot.

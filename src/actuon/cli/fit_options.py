@@ -200,7 +200,7 @@ class MotionOptions:
     """A motion to design."""
 
     limit: Annotated[Pairs, Parameter(metavar="NAME=VALUE", show_default=False)] = ()
-    """position=LOW:HIGH (rad), speed=MOST (rad/s) or effort=MOST (N·m). Repeatable."""
+    """Limit of the motion: position=LOW:HIGH (rad), speed=MOST (rad/s) or effort=MOST (N·m). Repeatable."""
     seconds: Seconds = 15
     """Length of the motion."""
     actuators: File | None = None

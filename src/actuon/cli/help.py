@@ -32,7 +32,7 @@ class HelpFormatter:
         column = _COLUMNS[panel.format]
         if panel.format == "command":
             column = max(column, *(len(name) for name, _ in rows))
-        _print(console, _aligned(rows, column, min(console.width, WIDEST)))
+        _print(console, _aligned(rows, column, console.width))
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:
         """Print the usage line."""
@@ -42,7 +42,7 @@ class HelpFormatter:
         """Print the paragraphs of a docstring."""
         for paragraph in _plain(console, description).split("\n\n"):
             console.print()
-            _print(console, wrapped(paragraph, min(console.width, WIDEST)))
+            _print(console, wrapped(paragraph, console.width))
 
 
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:

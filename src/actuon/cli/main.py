@@ -32,12 +32,15 @@ def main() -> None:
         from cyclopts import CycloptsError
 
         from .app import app
+        from .help import WIDEST
         from .show import make_console
     except ImportError as error:
         complain(MissingExtraError(str(error.name), "cli", "the command"))
         sys.exit(2)
     try:
-        app(sys.argv[1:], console=make_console())
+        console = make_console()  # of help texts; commands have their own
+        console.width = min(console.width, WIDEST)
+        app(sys.argv[1:], console=console)
     except (ActuonError, CycloptsError, OSError) as error:
         complain(error)
         sys.exit(2)

@@ -22,14 +22,16 @@ def in_commands(text: str | Exception) -> str:
 
 def _of_parser(error: Exception) -> str:
     """Return an error of the parser of the command line, or another one, as text."""
-    from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnusedCliTokensError
+    from cyclopts import exceptions as kinds
 
-    if isinstance(error, CycloptsError):
-        see = f"see `{' '.join(('actuon', *(error.command_chain or ())))} --help`"
-        if isinstance(error, UnusedCliTokensError):
-            return f"unexpected argument: {' '.join(error.unused_tokens or ())}; {see}"
-        if isinstance(error, MissingArgumentError) and error.keyword is None and error.argument is not None:
-            return f"{error.argument.name} is missing; {see}"
+    if isinstance(error, kinds.CycloptsError):
+        see = f"`{' '.join(('actuon', *(error.command_chain or ())))} --help`"
+        if isinstance(error, kinds.UnusedCliTokensError):
+            return f"unexpected argument: {' '.join(error.unused_tokens or ())}; see {see}"
+        if isinstance(error, kinds.MissingArgumentError) and error.keyword is None and error.argument is not None:
+            return f"{error.argument.name} is missing; see {see}"
+        if isinstance(error, (kinds.UnknownOptionError, kinds.UnknownCommandError)):
+            return f"{error} See {see}"
     return str(error)
 
 

@@ -15,7 +15,7 @@ from .show import make_console, print_motor, print_motors
 def motors() -> None:
     """List the motor catalogue, or show one motor.
 
-    Values are those at the joint. An empty cell means that no source gives the value.
+    Values are those at the joint. Empty cells: no source has the value.
     """
     print_motors(make_console(), [actuon.find_motor(name) for name in actuon.motor_names()])
 

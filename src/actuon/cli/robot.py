@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token, convert
 
 import actuon
 from actuon.robot_files.formats import YAML_FORMATS
@@ -22,7 +22,7 @@ from .outputs import check_new
 from .show import counted, make_console, print_inspected, print_problems, print_stability, say
 
 CONDITIONS = Group.create_ordered("Conditions")
-Kind = Literal["envelope", "step", "frequency", "friction", "heat", "record"]
+Kind = Literal["envelope", "step", "frequency", "friction", "heat", "recording"]
 
 
 def init(robot: File, /, *, output: OutputFile | None = None, root: Root = None, force: Force = False) -> None:
@@ -163,19 +163,24 @@ class PlotOptions:
     step: Value = 0.1
     """Height of the step and amplitude of the sine, in rad or m."""
     effort: Value | None = None
-    """Effort requested in the duty cycle, in N·m or N. Default: the largest at rest."""
+    """Effort of the duty cycle, in N·m or N. Default: the largest at rest."""
     duty: Value = 0.5
-    """Share of the period in which it is requested."""
+    """Fraction of the period with that effort."""
     period: Seconds | None = None
     """Period of the duty cycle."""
     seconds: Seconds | None = None
     """Length of step response and duty cycle."""
 
 
+def _kinds(type_: Any, tokens: Sequence[Token]) -> Any:
+    """Return kinds of plots. This version reads the former name of ``recording``."""
+    return convert(type_, [token.evolve(value="recording") if token.value == "record" else token for token in tokens])
+
+
 def plot(
     *what: Annotated[Path, Parameter(name="WHAT...")],
     output: OutputFile = Path("actuators.png"),
-    kind: Annotated[tuple[Kind, ...], Parameter(metavar="KIND", show_default=False)] = (),
+    kind: Annotated[tuple[Kind, ...], Parameter(metavar="KIND", show_default=False, converter=_kinds)] = (),
     record: Annotated[tuple[Path, ...], Parameter(metavar="FILE", show_default=False)] = (),
     conditions: PlotOptions = PlotOptions(),
     actuators: Actuators = (),
@@ -190,7 +195,7 @@ def plot(
     Args:
         what: Robot files, actuon.yaml files, names of motors, or recordings of runs (.npz, .csv). Several are compared.
         output: Image to write: .png, .svg or .pdf.
-        kind: envelope, step, frequency, friction, heat or record. Repeatable. Default: all that apply.
+        kind: envelope, step, frequency, friction, heat or recording. Repeatable. Default: all that apply.
         record: Recording to draw into the envelope. Repeatable.
         actuators: Motors to plot instead of those of the robot; repeat to compare.
     """
@@ -268,6 +273,8 @@ def export(
     allow_torch: AllowTorch = False,
 ) -> None:
     """Export a robot's motors to an actuon.yaml.
+
+    Reads the motors in the robot's file, or in the actuon.yaml next to it.
 
     Args:
         robot: Robot file (MJCF, URDF or USD) or actuon.yaml.

@@ -116,7 +116,7 @@ def run(
             say(console, f"no image: {error}")
             problems += [f"--video: '{files.video}' was not written"] if files.video is not None else []
         if engine != "mujoco":
-            say(console, "no image: only MuJoCo draws; --engine mujoco takes the MJCF file of the same name")
+            say(console, "no image: Newton runs are not drawn; --engine mujoco uses the MJCF file of the same name")
         for file in saved:
             print(f"saved {file}")
     for problem in problems:
@@ -134,7 +134,7 @@ def _simulate(
     with Bar() as bar:
         for source, ideal in [*((own, False) for own in sources), (sources[0], True)]:
             file = source.yaml if len(sources) > 1 else None
-            name = "ideal PD" if ideal else "real motor" if file is None else file.name
+            name = "ideal motors" if ideal else "real motors" if file is None else file.name
             tick = bar.task(f"{name} in {engine}, {options.seconds:g} s")
             done, recorder = simulate(
                 source, options.seconds, options.envs, ideal, engine=engine, tick=tick, tell=bar.say

@@ -382,7 +382,7 @@ def print_motors(console: Console, motors: Iterable[CatalogueMotor]) -> None:
         cells = ("" if values.get(name) is None else f"{values[name]:.4g}" for name in _MAIN_NAMES)
         rows.append((motor.name, motor.vendor, ", ".join(motor.robots), *cells))
     show_table(console, columns, rows)
-    say(console, "at the joint; an empty cell has no source. More: `actuon motors show NAME`")
+    say(console, "Values at the joint. Empty cells: no source. More: `actuon motors show NAME`")
 
 
 def print_motor(console: Console, motor: CatalogueMotor) -> None:
@@ -480,7 +480,8 @@ def _runs_table(
     columns = [Column("joint", Role.HEADING)]
     columns += [] if all_driven else [Column("driven by", Role.TEXT)]
     for run in runs:
-        name = run.title if run.problem is None else f"{run.title}\nuntil {run.end:.3g} s"
+        title = run.title.replace(" ", "\n")
+        name = title if run.problem is None else f"{title}\nuntil {run.end:.3g} s"
         names = ("error", "peak", "at a limit", *(("at a stop",) if at_stops else ()))
         columns += [Column(f"{name}\n{each}") for each in names]
     rows = []
@@ -668,7 +669,7 @@ def print_models(console: Console, compared: Sequence[Compared]) -> None:
     """Print the errors of models that were compared."""
     if not compared:
         return
-    folds = list(compared[0].by_group)
+    folds = list(compared[0].by_fold)
     columns = [
         Column("model", Role.HEADING),
         Column("free", drop=2),
@@ -679,7 +680,7 @@ def print_models(console: Console, compared: Sequence[Compared]) -> None:
     ]
     rows = []
     for one in compared:
-        by_fold = (f"{MILLI * one.by_group[name]:.1f}" for name in folds)
+        by_fold = (f"{MILLI * one.by_fold[name]:.1f}" for name in folds)
         cells = (str(one.parameters), f"{MILLI * one.train:.1f}", f"{MILLI * one.held_out:.1f}", *by_fold)
         rows.append((one.name, *cells, "chosen" if one.chosen else ""))
     show_table(console, columns, rows, "mean absolute error")
@@ -846,7 +847,7 @@ def print_network(result: NetworkResult, findings: Sequence[Finding]) -> None:
     trained = result.trained
     rows = [
         ("dry friction", f"{trained.dynamic:.4g}", "N·m"),
-        ("share of the load that rubs", f"{trained.load:.4g}", "1"),
+        ("load-dependent friction", f"{trained.load:.4g}", "1"),
         ("viscous friction", f"{trained.viscous:.4g}", "N·m·s/rad"),
         ("armature", f"{trained.armature:.4g}", "kg·m²"),
         ("encoder offset", f"{trained.bias:.4g}", "rad"),

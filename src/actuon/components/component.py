@@ -29,6 +29,7 @@ from ..kernel.state import Cells, Memory, State, Word
 from ..typing import DeviceLike
 
 _LARGEST_DT = 3.0e38
+_ALL = slice(None)
 
 HeldValues: TypeAlias = Mapping[str, wp.array | np.ndarray | None]
 """Parameters of a component by name: Warp arrays, or NumPy arrays until it is bound."""
@@ -214,11 +215,15 @@ class Component(ParameterOwner):
         self._owned = self._owned | {name} if is_plain else self._owned - {name}
         self._revision += 1
 
-    def write_together(self, values: Mapping[str, np.ndarray]) -> None:
-        """Write parameters whose values were checked, each and together, into their arrays."""
+    def write_together(self, values: Mapping[str, np.ndarray], at: np.ndarray | slice = _ALL) -> None:
+        """Write parameters of some DOFs, whose values were checked, each and together, into their arrays."""
         for name, numbers in values.items():
             self.expose(name)
-            self._values[name].assign(numbers)
+            array = self._values[name]
+            changed = array.numpy()
+            changed[at] = numbers
+            if not array.device.is_cpu:
+                array.assign(changed)
         self._has_written()
 
     def expose(self, *names: str) -> None:
@@ -349,9 +354,15 @@ class Component(ParameterOwner):
             where = f"{type(self).__name__}.{name}"
             raise ArrayError(f"{where}: got {len(value)} values; must have {num_actuators}, one per DOF")
 
-    def numbers(self) -> dict[str, np.ndarray]:
-        """Return copies of the parameters by name, without unset ones."""
-        return {name: v.numpy().copy() for name, v in self._values.items() if isinstance(v, wp.array)}
+    def numbers(self, *names: str, at: np.ndarray | slice = _ALL) -> dict[str, np.ndarray]:
+        """Return copies of parameters by name, without unset ones.
+
+        Args:
+            names: Which parameters. Default: all.
+            at: Indices of their DOFs. Default: all.
+        """
+        values = ((name, self._values[name]) for name in names or self._values)
+        return {name: np.array(value.numpy()[at]) for name, value in values if isinstance(value, wp.array)}
 
     def parameters(self) -> dict[str, wp.array]:
         """Return the parameter arrays by name, without unset ones.

@@ -112,7 +112,7 @@ def simulate(
         tick: Called with the completed fraction from time to time.
         tell: Called before the first step with lines about integration, stability and stages.
     """
-    title = "ideal PD" if ideal else "real motor"
+    title = "ideal motors" if ideal else "real motors"
     engine, source = source.in_engine(engine)
     with mute_mujoco_warnings(), _usd_warnings_as_pythons(engine):
         simulation = source.make(num_envs, engine)
@@ -222,11 +222,11 @@ def _makeup(configs: Mapping[str, ActuatorConfig]) -> str:
         by_config(part).type_name for config in configs.values() for part in config.stages if isinstance(part, Config)
     )
     rubbing = [name for name, config in configs.items() if config.gives_friction]
-    source = "that of the robot's file"
+    source = "from the robot's file"
     if rubbing:
         at = "" if len(rubbing) == len(configs) else f" of {', '.join(rubbing)}"
-        source = f"that of the actuators{at}, in place of the file's"
-    return f"stages {', '.join(stages)}; friction and damping of joints: {source}"
+        source = f"from the actuators{at}, instead of the robot's file"
+    return f"stages {', '.join(stages)}; joint friction and damping: {source}"
 
 
 @contextlib.contextmanager

@@ -137,28 +137,28 @@ def fit_models(
         dt=plant.dt,
         findings=tuple(findings_of(plant)),
         verdicts=judge(plant.runs, plant.joints, errors),
-        cautions=tuple(_step_cautions(plant, refined, float(errors.mean()))),
+        cautions=tuple(_step_cautions(plant.dt, refined, float(errors.mean()))),
         per_log=varying(plant, refined.models, refined.values, "log"),
-        per_unit=varying(plant, refined.models, refined.values, "unit"),
+        per_robot=varying(plant, refined.models, refined.values, "robot"),
     )
 
 
-def _step_cautions(plant: Plant, refined: Refined, error: float) -> Iterator[str]:
+def _step_cautions(dt: float, refined: Refined, error: float) -> Iterator[str]:
     """Yield a warning if half the time step changes the error, or a parameter by more than its statistical error."""
-    if plant.loads is None:
-        return
-    half = float(refined.errors(plant.replace(dt=0.5 * plant.dt)).mean())
     changes = []
-    if max(half, error) > _STEP_MATTERS * min(half, error) + 1e-3:
-        changes.append(f"the error is {1e3 * half:.1f} mrad instead of {1e3 * error:.1f}")
     for model, own in zip(refined.models, refined.estimates, strict=True):
+        half = own.half_error
+        if half is None:
+            continue
+        if max(half, error) > _STEP_MATTERS * min(half, error) + 1e-3:
+            changes.append(f"the error is {1e3 * half:.1f} mrad instead of {1e3 * error:.1f}")
         at_half = from_unit(model.parameters, to_unit(model.parameters, own.values) + own.step_change)
         for i, p in enumerate(model.parameters):
             change = abs(own.step_change[i]) * (p.width if p.scale == LOG else 1.0)
             if change > _VALUE_MATTERS and own.step_change[i] ** 2 > 0.5 * own.covariance[i, i]:
                 changes.append(f"{p.path} is about {at_half[i]:.3g} instead of {own.values[i]:.3g}")
     if changes:
-        yield f"at half the time step of {plant.dt:g} s, {', '.join(changes)}: fit with a shorter time step (dt)"
+        yield f"at half the time step of {dt:g} s, {', '.join(changes)}: fit with a shorter time step (dt)"
 
 
 def findings_of(plant: Plant) -> Iterator[Finding]:

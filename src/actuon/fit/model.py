@@ -2,7 +2,7 @@
 """`Model`: a motor model with free parameters; `Parameter`: one of them, by its path.
 
 A path names a number of a stage, such as ``friction.viscous``, of the link that the joint moves, such as ``link.mass``,
-or of the log, ``log.zero``.
+or of the log, ``log.encoder_offset``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 OUTSIDE = -1
 """Stage of a parameter that belongs to the link or the log."""
 LINK = "link"
-ZERO = "log.zero"
+ENCODER_OFFSET = "log.encoder_offset"
 """Path of the encoder offset of a log."""
 
 
@@ -53,7 +53,7 @@ class LinkConfig(Config):
 class LogConfig(Config):
     """Conditions of a recording."""
 
-    zero: float = param("rad", "Reading of the encoder at position 0, in this log.", default=0.0)
+    encoder_offset: float = param("rad", "Reading of the encoder at position 0, in this log.", default=0.0)
 
 
 _BESIDE: dict[str, type[Config]] = {LINK: LinkConfig, "log": LogConfig}
@@ -82,8 +82,8 @@ class Parameter:
         scale: ``"linear"``, or ``"log"`` for positive numbers of unknown order of magnitude.
         also: Paths of further parameters that get the same value.
         added_to: Path of a parameter to which the value is added: static friction is dynamic friction plus a value.
-        per: ``"joint"`` for one value in all runs, ``"log"`` for one in each log, ``"unit"`` for one in each robot of
-            a fleet, by `Log.unit`. The search estimates a common value; least squares then estimate one for each.
+        per: ``"joint"`` for one value in all runs, ``"log"`` for one in each log, ``"robot"`` for one in each robot of
+            a fleet, by `Log.robot`. The search estimates a common value; least squares then estimate one for each.
 
     Examples:
         >>> kp = actuon.fit.Parameter("controller.kp", 0.1, 10.0, scale="log")
@@ -98,11 +98,11 @@ class Parameter:
     scale: str = LINEAR
     also: tuple[str, ...] = ()
     added_to: str = ""
-    per: Literal["joint", "log", "unit"] = "joint"
+    per: Literal["joint", "log", "robot"] = "joint"
 
     def __post_init__(self) -> None:
-        if self.per not in ("joint", "log", "unit"):
-            raise ParameterError(f"{self.path}: per: got {self.per!r}; must be 'joint', 'log' or 'unit'")
+        if self.per not in ("joint", "log", "robot"):
+            raise ParameterError(f"{self.path}: per: got {self.per!r}; must be 'joint', 'log' or 'robot'")
         if self.scale not in (LINEAR, LOG):
             raise ParameterError(f"{self.path}: scale: got {self.scale!r}; must be {LINEAR!r} or {LOG!r}")
         finite = math.isfinite(self.low) and math.isfinite(self.high)

@@ -29,7 +29,7 @@ from .network_replay import SMOOTHED
 from .plants.known_load import Load
 from .plants.plant import Plant, Scales
 from .search import SearchOptions
-from .select import Compared, compare, groups_of
+from .select import Compared, compare, folds_of
 from .terms import JointFacts
 from .workers import LocalWorkers, ProgressFactory, Workers
 
@@ -139,7 +139,7 @@ class NetworkResult:
     compared: tuple[Compared, ...]
     """Errors of physical models and the network on held-out runs; empty if none could be held out."""
     outside: dict[str, float]
-    """Share of samples outside the training range, by held-out group."""
+    """Share of samples outside the training range, by held-out fold."""
     seed: int
 
     @property
@@ -152,10 +152,10 @@ class NetworkResult:
             yield "the training was interrupted: this is the network at that moment"
         if not self.compared:
             yield "no runs could be held out, so its error on other motion is unknown: record more runs"
-        for group, share in self.outside.items():
+        for fold, share in self.outside.items():
             if share > 0.0:
                 yield (
-                    f"{group}, held out: {100.0 * share:.1f} % of the samples are outside the training range, where "
+                    f"{fold}, held out: {100.0 * share:.1f} % of the samples are outside the training range, where "
                     "the network is unreliable"
                 )
         physical = [one for one in self.compared if one.name != self.trained.kind]
@@ -243,30 +243,30 @@ def fit_network(
         training_run(log, load, plant.dt, scales, setting, gain)
         for log, load in zip(plant.runs, plant.loads, strict=True)
     ]
-    groups = groups_of(plant.runs) if len(plant.runs) > 1 else []
-    rest = [[i for i in range(len(runs)) if i not in group.runs] for group in groups]
+    folds = folds_of(plant.runs) if len(plant.runs) > 1 else []
+    rest = [[i for i in range(len(runs)) if i not in fold.runs] for fold in folds]
     jobs = [
         TrainingJob(kind, tuple(runs[i] for i in own), plant.dt, options.seed, scales.effort, share)
         for own in [*rest, range(len(runs))]
     ]
-    titles = [*(f"{kind} without {group.name}" for group in groups), kind]
-    physical = compare(plant, candidates, options, progress=progress, workers=workers) if groups and candidates else []
+    titles = [*(f"{kind} without {fold.name}" for fold in folds), kind]
+    physical = compare(plant, candidates, options, progress=progress, workers=workers) if folds and candidates else []
     errors = np.full((len(runs), 1), np.nan)
     outside, train = {}, []
     for number, trained in enumerate((workers or LocalWorkers()).map(training.run_training, jobs, titles, progress)):
-        if number == len(groups) or trained.interrupted:
+        if number == len(folds) or trained.interrupted:
             break
-        group = groups[number]
-        held_out = _applied(plant.subset(group.runs), trained, setting, gain)
-        errors[list(group.runs)] = held_out.errors
-        outside[group.name] = held_out.outside[joint]
+        fold = folds[number]
+        held_out = _applied(plant.subset(fold.runs), trained, setting, gain)
+        errors[list(fold.runs)] = held_out.errors
+        outside[fold.name] = held_out.outside[joint]
         train.append(_applied(plant.subset(rest[number]), trained, setting, gain).mean)
     applied = _applied(plant, trained, setting, gain)
     compared = list(physical)
     if train and np.isfinite(errors).all():
-        by_group = {group.name: float(errors[list(group.runs)].mean()) for group in groups}
+        by_fold = {fold.name: float(errors[list(fold.runs)].mean()) for fold in folds}
         compared.append(
-            Compared(kind, trained.parameters, float(np.mean(train)), float(errors.mean()), by_group, errors)
+            Compared(kind, trained.parameters, float(np.mean(train)), float(errors.mean()), by_fold, errors)
         )
     return NetworkResult(joint, trained, setting, gain, applied, tuple(compared), outside, options.seed)
 

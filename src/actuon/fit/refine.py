@@ -4,9 +4,9 @@
 Unknowns are shares of the parameters' ranges. The Jacobian is computed by central differences in one batch. Residuals
 are autocorrelated, so their number is divided by the integrated autocorrelation time, which is 1 for white noise. The
 final estimate minimises the absolute error, and the intervals are those of least absolute errors. If the load is known,
-the change of a value at half the time step enters its interval as a standard error.
+intervals include the bias by the time step, estimated as twice the change of a value at half the step.
 
-A parameter with one value for each log, or for each unit of a fleet, is several unknowns (`Unknowns`). Encoder offsets
+A parameter with one value for each log, or for each robot of a fleet, is several unknowns (`Unknowns`). Encoder offsets
 of the logs are therefore estimated together with the other parameters. For logs that a model was not fitted to, the
 offset in one half of the windows is estimated from the other half, so no window is judged by its own offset.
 
@@ -30,7 +30,7 @@ from .plants.plant import Plant, Trials
 from .workers import LocalWorkers, Progress, ProgressFactory, Workers
 
 Varying = Mapping[str, Mapping[str, Mapping[str, float]]]
-"""Values of parameters that differ between runs, by name of the log or unit, joint and path."""
+"""Values of parameters that differ between runs, by name of the log or robot, joint and path."""
 
 STEP = 2e-3
 """Step of the finite differences, as a share of a range. Joints that stick make the error uneven on a finer scale."""
@@ -45,9 +45,12 @@ _AS_GOOD = 1.01
 """Largest ratio of two mean absolute errors that count as equal."""
 _LEAST_ABSOLUTE = math.sqrt(0.5 * math.pi)
 """Ratio of standard errors under normal noise, least absolute errors to least squares."""
+_BIAS = 4.0 / 3.0
+"""Variance due to the time step, by the square of the change at half of it: the bias, twice that change, as the half
+width of a uniform distribution."""
 _TOGETHER = 5
 """Factor on the number of least-squares steps if all joints are estimated together."""
-_ZERO_STEPS = 12
+_OFFSET_STEPS = 12
 """Maximum number of least-squares steps for parameters with one value for each log."""
 _TAKES_PART = 0.3
 """Smallest component of a unit direction that counts as part of it."""
@@ -69,7 +72,7 @@ class _Column:
     index: int
     """Index among the parameters of the joint's model."""
     part: int
-    """Index of the log or unit; -1 for all."""
+    """Index of the log or robot; -1 for all."""
     runs: np.ndarray
     """Runs to which it applies, bool of shape (R,)."""
     parameter: Parameter
@@ -187,21 +190,28 @@ class Problem:
         jacobian[:, shared] = along_singular_vectors(jacobian[:, shared], shares[shared], residuals)
         return jacobian
 
-    def step_change(self, shares: np.ndarray, jacobian: np.ndarray, noise: float) -> np.ndarray:
-        """Return the linearised change of the solution at half the time step, shape (N,).
+    def at_half_step(self, shares: np.ndarray) -> list[np.ndarray] | None:
+        """Return the residuals by run at half the time step, shapes (J, T). None if the load is not known."""
+        if self.plant.loads is None:
+            return None
+        return [run[0] for run in self._simulate(shares[None], self.plant.replace(dt=0.5 * self.plant.dt))]
+
+    def step_change(
+        self, shares: np.ndarray, jacobian: np.ndarray, noise: float, half: Sequence[np.ndarray] | None
+    ) -> np.ndarray:
+        """Return the linearised change of the solution at half the time step, shape (N,), from `at_half_step`.
 
         It estimates the bias by the time step, as the error of the integration is of first order. 0 if the residuals
-        are larger at half the step even with this change, so that the logs favour the present step, if the load is not
-        known, and if no parameter changes the residuals.
+        are larger than their noise explains at half the step even with this change, so that the logs favour the present
+        step, if the load is not known, and if no parameter changes the residuals.
         """
-        if self.plant.loads is None or not jacobian.any():
+        if half is None or not jacobian.any():
             return np.zeros(len(shares))
-        half = self._simulate(shares[None], self.plant.replace(dt=0.5 * self.plant.dt))
-        before, after = self.residuals(shares), np.concatenate([run[0].ravel() for run in half])
+        before, after = self.residuals(shares), np.concatenate([run.ravel() for run in half])
         cutoff = noise / float(np.linalg.norm(jacobian, 2))
         change = np.linalg.lstsq(jacobian, before - after, cutoff)[0]
-        is_better = np.linalg.norm(after + jacobian @ change) <= np.linalg.norm(before)
-        return np.asarray(change if is_better else np.zeros(len(shares)))
+        is_as_good = np.linalg.norm(after + jacobian @ change) <= np.linalg.norm(before) + noise
+        return np.asarray(change if is_as_good else np.zeros(len(shares)))
 
     def _simulate(self, points: np.ndarray, plant: Plant | None = None) -> list[np.ndarray]:
         """Return residuals of the joints that count, by run, shapes (C, J, T)."""
@@ -236,7 +246,7 @@ class Estimate:
     """Values of one joint with their confidence intervals."""
 
     values: np.ndarray
-    """Values of the free parameters, shape (P,). Mean on the parameter's scale if it has one value per log or unit."""
+    """Values of the free parameters, shape (P,). Mean on the parameter's scale if it has one value per log or robot."""
     low: np.ndarray
     """Lower ends of the confidence intervals, shape (P,)."""
     high: np.ndarray
@@ -249,6 +259,8 @@ class Estimate:
     """Covariance of the values as shares of their ranges, shape (P, P), with the bias by the time step."""
     step_change: np.ndarray
     """Linearised change of the values at half the time step, as shares of their ranges, shape (P,)."""
+    half_error: float | None
+    """Mean absolute error of the position at half the time step [rad]. None if the load is not known."""
 
 
 @dataclass(frozen=True)
@@ -351,7 +363,7 @@ def judge_runs(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarra
     for judged, others in halves:
         part = plant.subset(others)
         problem = Problem(part, Unknowns(part, models, values, lambda joint, p: p.per == "log"))
-        found = problem.unknowns.values(problem.descend(_ZERO_STEPS))
+        found = problem.unknowns.values(problem.descend(_OFFSET_STEPS))
         run_of_log = [int(np.flatnonzero(of_run[others] == log)[0]) for log in of_run]
         known = [own[run_of_log] for own in found]
         trials = plant.trials(models, [own[None] for own in known]).subset(judged)
@@ -361,9 +373,9 @@ def judge_runs(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarra
 
 
 def varying(
-    plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray], per: Literal["log", "unit"]
+    plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray], per: Literal["log", "robot"]
 ) -> Varying:
-    """Return the values of parameters with one value for each log or unit, by its name, joint and path."""
+    """Return the values of parameters with one value for each log or robot, by its name, joint and path."""
     if not any(p.per == per for model in models for p in model.parameters):
         return {}
     parts = plant.parts(per)
@@ -404,21 +416,23 @@ def _estimate(
             member[i, column.index] = 1.0
     share = best @ (member / member.sum(axis=0)) if parameters else np.zeros(0)
     values = from_unit(parameters, share)
+    half = problem.at_half_step(best)
+    half_error = None if half is None else float(np.mean([np.abs(run).mean() for run in half]))
     if not parameters:
-        return Estimate(values, values, values, np.zeros((0, 0)), 0.0, np.zeros((0, 0)), values)
+        return Estimate(values, values, values, np.zeros((0, 0)), 0.0, np.zeros((0, 0)), values, half_error)
     residuals = problem.residuals(best)
     degrees = max(len(residuals) - len(best), 1)
     power = residuals @ residuals / degrees * correlation_time(residuals, problem.lengths)
     noise = _LEAST_ABSOLUTE * float(np.sqrt(power))
     mean = member / member.sum(axis=0)
-    change = problem.step_change(best, jacobian, noise)
-    spread = mean.T @ (covariance(jacobian, noise) + np.outer(change, change)) @ mean
+    change = problem.step_change(best, jacobian, noise, half)
+    spread = mean.T @ (covariance(jacobian, noise) + _BIAS * np.outer(change, change)) @ mean
     factor = require("scipy.stats", "fit", "fitting").t.ppf(0.5 + 0.5 * CONFIDENCE, degrees)
     width = factor * np.sqrt(np.diag(spread))
     low, high = (from_unit(parameters, np.clip(share + side * width, 0.0, 1.0)) for side in (-1.0, 1.0))
     is_own = member.any(axis=1)
     seen = _projected(jacobian @ member, jacobian[:, ~is_own])
-    return Estimate(values, low, high, seen, noise, spread, change @ mean)
+    return Estimate(values, low, high, seen, noise, spread, change @ mean, half_error)
 
 
 def along_singular_vectors(

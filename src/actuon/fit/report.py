@@ -98,7 +98,7 @@ def _file_names(joints: Sequence[str]) -> list[str]:
 
 
 def motion_grid(runs: Sequence[Log], joint: str, residuals: Sequence[np.ndarray], unit: str = "rad") -> Grid:
-    """Return a chart of each run with the log, the model, and their difference.
+    """Return a chart of each run with the log and the model, and one of their difference below it.
 
     Args:
         runs: Runs of the fit.
@@ -107,24 +107,28 @@ def motion_grid(runs: Sequence[Log], joint: str, residuals: Sequence[np.ndarray]
         unit: Unit of positions.
     """
     names = log_names(run.path for run in runs)
-    charts = []
+    pairs = []
     for run, residual in list(zip(runs, residuals, strict=True))[:_MOST_PANELS]:
         settings = ", ".join(f"{name} {run.settings[name]}" for name in _TITLED if name in run.settings)
-        charts.append(motion_chart(run, joint, residual, f"{names[run.path]} {settings}".strip(), unit))
-    return Grid(arranged(charts, min(_COLUMNS, len(charts))))
+        pairs.append(motion_charts(run, joint, residual, f"{names[run.path]} {settings}".strip(), unit))
+    above, below = (arranged(charts, min(_COLUMNS, len(pairs))) for charts in zip(*pairs, strict=True))
+    return Grid([row for rows in zip(above, below, strict=True) for row in rows])
 
 
-def motion_chart(run: Log, joint: str, residual: np.ndarray, title: str, unit: str = "rad") -> Chart:
-    """Return a chart of one run with the log, the model, and their difference. See `motion_grid`."""
+def motion_charts(run: Log, joint: str, residual: np.ndarray, title: str, unit: str = "rad") -> tuple[Chart, Chart]:
+    """Return a chart of one run with the log and the model, and one of their difference. See `motion_grid`."""
     own = run.joint(joint)
     series = [] if own.command is None else [line("command", run.time, own.command, TARGET, 1.0)]
     series += [
         line("log", run.time, own.position, REAL),
         line("model", run.time, own.position + residual, IDEAL, 1.0),
-        line(_LEFT, run.time, residual, RED, 0.8),
     ]
     title = f"{title}: {MILLI * np.abs(residual).mean():.1f} m{unit}"
-    return Chart("time [s]", f"position [{unit}]", series, title)
+    left = line("", run.time, MILLI * residual, RED, 0.8)
+    return (
+        Chart("", f"position [{unit}]", series, title),
+        Chart("time [s]", f"{_LEFT} [m{unit}]", [left], height=100),
+    )
 
 
 def residual_grid(runs: Sequence[Log], joint: str, residuals: Sequence[np.ndarray], unit: str = "rad") -> Grid:
@@ -269,10 +273,10 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
 
 
 def _model_table(result: FitResult) -> Iterator[str]:
-    groups = list(result.compared[0].by_group)
-    yield f"| model | free | train | held out | {' | '.join(groups)} | |"
-    yield f"|---|--:|--:|--:|{'--:|' * len(groups)}---|"
+    folds = list(result.compared[0].by_fold)
+    yield f"| model | free | train | held out | {' | '.join(folds)} | |"
+    yield f"|---|--:|--:|--:|{'--:|' * len(folds)}---|"
     for one in result.compared:
-        cells = " | ".join(f"{MILLI * one.by_group[name]:.1f}" for name in groups)
+        cells = " | ".join(f"{MILLI * one.by_fold[name]:.1f}" for name in folds)
         errors = f"{MILLI * one.train:.1f} | {MILLI * one.held_out:.1f} | {cells}"
         yield f"| {one.name} | {one.parameters} | {errors} | {'chosen' if one.chosen else ''} |"

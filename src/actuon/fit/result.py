@@ -20,9 +20,9 @@ from ..robot_files.yaml import ActuatorEntry, save_actuators
 from ..typing import PathLike
 from .fleet import joint_of
 from .log_names import log_names
-from .model import ZERO, Model, place_of
+from .model import ENCODER_OFFSET, Model, place_of
 from .plants.plant import Plant, Trials
-from .plants.robot import MOST_ZERO
+from .plants.robot import LARGEST_OFFSET
 from .refine import CONFIDENCE, Varying
 from .verdict import Verdict, useless
 
@@ -136,8 +136,8 @@ class FitResult:
     """Further sentences for `warnings`."""
     per_log: Varying = dataclasses.field(default_factory=dict)
     """Values of parameters with one value for each log, by log, joint and path."""
-    per_unit: Varying = dataclasses.field(default_factory=dict)
-    """Values of parameters with one value for each unit of a fleet, by unit, joint and path."""
+    per_robot: Varying = dataclasses.field(default_factory=dict)
+    """Values of parameters with one value for each robot of a fleet, by robot, joint and path."""
 
     @property
     def encoder_offsets(self) -> dict[str, dict[str, float]]:
@@ -230,7 +230,7 @@ class FitResult:
             "models": [compared.as_dict() for compared in self.compared],
             "findings": list(self.findings),
             **offsets_as_dict(self.encoder_offsets),
-            **({"units": self.per_unit} if self.per_unit else {}),
+            **({"robots": self.per_robot, "units": self.per_robot} if self.per_robot else {}),  # and the former key
         }
 
     def trials(self, plant: Plant) -> Trials:
@@ -240,7 +240,7 @@ class FitResult:
             parameters = (*joint.model.parameters, *plant.log_parameters)
             starts = [parameter.start for parameter in plant.log_parameters]
             values = np.tile(np.array([*joint.values, *starts], float), (len(plant.runs), 1))
-            for parts, named in ((plant.parts("log"), self.per_log), (plant.parts("unit"), self.per_unit)):
+            for parts, named in ((plant.parts("log"), self.per_log), (plant.parts("robot"), self.per_robot)):
                 for run, part in enumerate(parts.of_run):
                     numbers = named.get(parts.names[part], {}).get(joint.name, {})
                     for i, parameter in enumerate(parameters):
@@ -266,9 +266,9 @@ class FitResult:
 def encoder_offsets(per_log: Varying) -> dict[str, dict[str, float]]:
     """Return encoder offsets by log and joint."""
     return {
-        log: {joint: numbers[ZERO] for joint, numbers in own.items()}
+        log: {joint: numbers[ENCODER_OFFSET] for joint, numbers in own.items()}
         for log, own in per_log.items()
-        if all(ZERO in numbers for numbers in own.values())
+        if all(ENCODER_OFFSET in numbers for numbers in own.values())
     }
 
 
@@ -287,10 +287,10 @@ def large_offsets(offsets: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
     """Yield warnings about encoder offsets at an end of the searched range."""
     for log, own in offsets.items():
         for joint, offset in own.items():
-            if abs(offset) > _FAR * MOST_ZERO:
+            if abs(offset) > _FAR * LARGEST_OFFSET:
                 yield (
                     f"{log}: the encoder offset of {joint} is {offset:.2g}, at the end of the searched range, "
-                    f"±{MOST_ZERO:g}: state the offset of its positions in a mapping of columns"
+                    f"±{LARGEST_OFFSET:g}: state the offset of its positions in a mapping of columns"
                 )
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selection of a model by cross-validation: the simplest whose error is within the noise of the smallest.
 
-Runs are held out in groups: all runs with one value of a setting that varies, such as the gain, or those of one log.
+A fold is held out at a time: all runs with one value of a setting that varies, such as the gain, or those of one log.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .refine import judge_runs, refine_all
 from .search import Search, SearchOptions, run_searches
 from .workers import ProgressFactory, Workers
 
-_MOST_GROUPS = 6
-_GROUPED_BY = ("kp", "kd", "ki", "vin", "mass", "length")
-"""Settings by which runs are grouped; the first one that varies is used."""
+_MOST_FOLDS = 6
+_FOLDED_BY = ("kp", "kd", "ki", "vin", "mass", "length")
+"""Settings whose values are folds; the first one that varies is used."""
 
 
 @dataclass(frozen=True)
-class Group:
+class Fold:
     """Runs that are held out together."""
 
     name: str
@@ -46,28 +46,30 @@ class Compared:
     """Mean absolute error [rad] in the fitted runs."""
     held_out: float
     """Mean absolute error [rad] in held-out runs."""
-    by_group: dict[str, float]
-    """Mean absolute error of each held-out group [rad], by name of the group."""
+    by_fold: dict[str, float]
+    """Mean absolute error of each held-out fold [rad], by name."""
     by_run: np.ndarray
     """Held-out errors [rad], shape (R, J)."""
     values: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
-    """Values fitted without each group: a list with one array of shape (P,) for each joint, by name of the group."""
+    """Values fitted without each fold: a list with one array of shape (P,) for each joint, by name of the fold."""
     chosen: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as plain data for JSON, with errors in mrad."""
+        by_fold = {name: error * 1e3 for name, error in self.by_fold.items()}
         return {
             "model": self.name,
             "parameters": self.parameters,
             "train_mrad": self.train * 1e3,
             "held_out_mrad": self.held_out * 1e3,
-            "held_out_groups_mrad": {name: error * 1e3 for name, error in self.by_group.items()},
+            "held_out_folds_mrad": by_fold,
+            "held_out_groups_mrad": by_fold,  # the former key
             "chosen": self.chosen,
         }
 
 
-def groups_of(runs: Sequence[Log]) -> list[Group]:
-    """Return the groups of runs that are held out together.
+def folds_of(runs: Sequence[Log]) -> list[Fold]:
+    """Return the sets of runs that are held out together.
 
     Raises:
         ParameterError: There is only one run, so none can be held out.
@@ -77,19 +79,19 @@ def groups_of(runs: Sequence[Log]) -> list[Group]:
             f"a selection needs runs to hold out; got {len(runs)}: give more logs, or cut one into windows",
             fix=Fix("", " (--window)"),
         )
-    for setting in _GROUPED_BY:
+    for setting in _FOLDED_BY:
         values = [run.settings.get(setting) for run in runs]
         known = sorted({value for value in values if isinstance(value, (int, float))})
-        if None not in values and 2 <= len(known) <= _MOST_GROUPS:
-            return [Group(f"{setting} {v:g}", tuple(i for i, own in enumerate(values) if own == v)) for v in known]
+        if None not in values and 2 <= len(known) <= _MOST_FOLDS:
+            return [Fold(f"{setting} {v:g}", tuple(i for i, own in enumerate(values) if own == v)) for v in known]
     paths = list(dict.fromkeys(run.path for run in runs))
     if len(paths) == 1:
         parts = [chunk.tolist() for chunk in np.array_split(np.arange(len(runs)), min(len(runs), 3))]
-        return [Group(f"part {i + 1}", tuple(part)) for i, part in enumerate(parts)]
-    folds = [paths[i::_MOST_GROUPS] for i in range(min(_MOST_GROUPS, len(paths)))]
+        return [Fold(f"part {i + 1}", tuple(part)) for i, part in enumerate(parts)]
+    folds = [paths[i::_MOST_FOLDS] for i in range(min(_MOST_FOLDS, len(paths)))]
     names = log_names(paths)
     return [
-        Group(", ".join(names[path] for path in fold), tuple(i for i, run in enumerate(runs) if run.path in fold))
+        Fold(", ".join(names[path] for path in fold), tuple(i for i, run in enumerate(runs) if run.path in fold))
         for fold in folds
     ]
 
@@ -107,12 +109,12 @@ def compare(
     ``candidates`` are lists with one model for each joint, simple ones first. After an interrupt, only the models that
     are complete are compared.
     """
-    groups = groups_of(plant.runs)
-    plants = [plant.subset([i for i in range(len(plant.runs)) if i not in group.runs]) for group in groups]
+    folds = folds_of(plant.runs)
+    plants = [plant.subset([i for i in range(len(plant.runs)) if i not in fold.runs]) for fold in folds]
     searches = [
-        Search(own, tuple(models), options or SearchOptions(), f"{models[0].name} without {group.name}")
+        Search(own, tuple(models), options or SearchOptions(), f"{models[0].name} without {fold.name}")
         for models in candidates
-        for group, own in zip(groups, plants, strict=True)
+        for fold, own in zip(folds, plants, strict=True)
     ]
     results = run_searches(searches, workers, progress)
     compared: list[Compared] = []
@@ -120,21 +122,21 @@ def compare(
         errors = np.full((len(plant.runs), len(plant.joints)), np.nan)
         train: list[float] = []
         values: dict[str, list[np.ndarray]] = {}
-        for group, own in zip(groups, plants, strict=True):
+        for fold, own in zip(folds, plants, strict=True):
             found = next(results)
             if found.interrupted:
                 return mark_chosen(compared)
-            values[group.name], error = list(found.values), float(found.errors.mean())
+            values[fold.name], error = list(found.values), float(found.errors.mean())
             if plant.couples_joints or plant.log_parameters:  # the search leaves out windows and offsets
                 refined = refine_all(own, models, found.values)
-                values[group.name] = [each.values for each in refined.estimates]
+                values[fold.name] = [each.values for each in refined.estimates]
                 error = float(refined.errors(own).mean())
             train.append(error)
-            errors[list(group.runs)] = judge_runs(plant.subset(group.runs), models, values[group.name])[0]
+            errors[list(fold.runs)] = judge_runs(plant.subset(fold.runs), models, values[fold.name])[0]
         number = sum(len(model.parameters) for model in models)
-        by_group = {group.name: float(errors[list(group.runs)].mean()) for group in groups}
+        by_fold = {fold.name: float(errors[list(fold.runs)].mean()) for fold in folds}
         mean = float(np.mean(train)), float(errors.mean())
-        compared.append(Compared(models[0].name, number, *mean, by_group, errors, values))
+        compared.append(Compared(models[0].name, number, *mean, by_fold, errors, values))
     return mark_chosen(compared)
 
 

@@ -446,7 +446,7 @@ def _with_friction(model: Model, *parameters: Parameter) -> Model:
 def duty_gain(logs: Sequence[Log], joint: str, setting: str = "") -> float | None:
     """Estimate the gain of a servo's firmware [1/rad] from its logged duty: ``duty = gain · (command − position)``.
 
-    The duty is the quantity ``load``. It must be proportional to the position error, and saturate in some samples; its
+    The duty must be proportional to the position error, and saturate in some samples; its
     largest value is then 100 %. Position and duty may be sampled at different times: a part of the duty that is
     proportional to the velocity is attributed to that.
 
@@ -462,11 +462,11 @@ def duty_gain(logs: Sequence[Log], joint: str, setting: str = "") -> float | Non
     duties, errors, rates = [], [], []
     for log in logs:
         logged = log.joint(joint)
-        if "load" not in logged.extra or logged.command is None:
+        if "duty" not in logged.extra or logged.command is None:
             return None
         on = np.ones(len(log), bool) if logged.enabled is None else logged.enabled.astype(bool)
         factor = setting_of(log.settings, setting, "controller.kp") if setting else 1.0
-        duties.append(logged.extra["load"][on])
+        duties.append(logged.extra["duty"][on])
         errors.append(factor * (logged.command - logged.position)[on])
         rates.append(factor * np.gradient(logged.position, log.time)[on])
     duty, error, rate = (np.concatenate(parts) for parts in (duties, errors, rates))

@@ -18,7 +18,7 @@ from ..arrays import numbers
 from ..attach.articulation_actuators import ArticulationActuators
 from ..attach.groups.randomisation import Distribution
 from ..attach.telemetry import Telemetry
-from ..errors import ArrayError, ArrayTypeError, ParameterError, SimulationError, listed, shown
+from ..errors import ArrayError, ArrayTypeError, ParameterError, SimulationError, listed, located, shown
 from ..motor_source import configs_of, read_entries
 from ..motors.catalogue import motor_names
 from ..sim import Articulation, MujocoSimulation
@@ -140,8 +140,11 @@ class RobotEnv(VectorEnv):
         )
         """The motors; None for MuJoCo's own servos."""
         self._randomize = randomize
-        if randomize is not None and self.actuators is None:
-            raise ParameterError("randomize: needs motors; MuJoCo's own servos have no such parameters")
+        if randomize is not None:
+            if self.actuators is None:
+                raise ParameterError("randomize: needs motors; MuJoCo's own servos have no such parameters")
+            with located("randomize", ParameterError):
+                self.actuators.randomize(randomize, env_ids=[])
         self.num_envs = num_envs
         stiffness = self.robots.get_dof_gains()[0].numpy()[0]
         driven = [name in configs if configs else stiffness[i] > 0.0 for i, name in enumerate(self.robots.dof_names)]
@@ -170,12 +173,12 @@ class RobotEnv(VectorEnv):
 
     @property
     def position(self) -> np.ndarray:
-        """Positions of all joints of one DOF, passive ones included [rad or m], shape (N, D)."""
+        """Positions of all hinge and slide joints, passive ones included [rad or m], shape (N, D)."""
         return self.robots.values("joint_q")
 
     @property
     def velocity(self) -> np.ndarray:
-        """Velocities of all joints of one DOF [rad/s or m/s], shape (N, D)."""
+        """Velocities of all hinge and slide joints [rad/s or m/s], shape (N, D)."""
         return self.robots.values("joint_qd")
 
     @property
@@ -220,7 +223,7 @@ class RobotEnv(VectorEnv):
         """
         ids, seeds = self._chosen(options), self._checked_seeds(seed)
         if not self._is_ready and len(ids) < self.num_envs:
-            raise SimulationError("reset: the first one must be of all environments")
+            raise SimulationError("reset: the first reset must include all environments")
         for i in ids:
             if seeds[i] is not None:
                 self._seeds[i], self._generators[i] = seeds[i], np.random.default_rng(seeds[i])
@@ -346,10 +349,10 @@ class RobotEnv(VectorEnv):
         """Move environments to the start of an episode."""
         if not ids.size:
             return
-        self.simulation.reset(ids)
         if self._randomize is not None and self.actuators is not None:
             generators = [self._generators[i] for i in ids]
             self.actuators.randomize(self._randomize, env_ids=ids, seed=generators)
+        self.simulation.reset(ids)
         self._steps[ids], self._ended[ids] = 0, False
         self.action, self.last_action = self.action.copy(), self.last_action.copy()
         self.action[ids], self.last_action[ids] = 0.0, 0.0

@@ -127,9 +127,9 @@ class _Model:
             if kind == _INTEGRATED:
                 scale = -(float(self._model.actuator_gear[actuators[0], 0]) ** 2)
                 kp, kd = (scale * float(value) + 0.0 for value in self._model.actuator_biasprm[actuators[0], 1:3])
-                text = f"{{}} follows the integral of its control, with kp {kp:g} and kd {kd:g}, as no controller here"
+                text = f"{{}} is an integrated velocity servo (kp {kp:g}, kd {kd:g}); no controller of Actuon does this"
             elif "servo" in kind and len(actuators) > 1:
-                text = "several servos, the first {}, which cannot be told apart"
+                text = "several servos of one kind, the first {}"
             none = no_gain(text, name)
             return none, none
         servos = {self._kind(i): i for i in reversed(actuators)}

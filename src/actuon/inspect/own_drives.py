@@ -294,7 +294,8 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
     notes = list(report.notes)
     if any(joint.actuators for joint in report.joints):
         notes.append(
-            "the file has its own actuators, which a YAML next to it does not replace;  actuon export  writes those"
+            "the file contains actuators, which take precedence over a YAML next to it; `actuon export` writes them to "
+            "a YAML"
         )
     chosen = {joint.path for joint in joints}
     driven_names = {joint.name for joint in joints if joint.drive is not None}

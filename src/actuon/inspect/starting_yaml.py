@@ -131,7 +131,7 @@ def why_no_entries(robot: Path, found: OwnDrives) -> str:
     """Return the message for a robot without a joint that an entry could be written for."""
     reasons = "; ".join(dict.fromkeys(joint.why_not for joint in found.joints))
     advice = (
-        ". Articulation.set_tendon_targets() moves it as it is; for actuators in its place, write an actuon.yaml for "
+        ". Articulation.set_tendon_targets() moves it unchanged; to replace it by actuators, write an actuon.yaml for "
         "all joints of the tendon"
     )
     has_tendon = any(joint.through_tendon for joint in found.joints)
@@ -140,12 +140,16 @@ def why_no_entries(robot: Path, found: OwnDrives) -> str:
 
 def _text(robot: Path, found: OwnDrives, groups: list[Group]) -> str:
     lines = [
-        *_comment(f"Actuators of {robot.name}, from its own drives and limits. Each value says where it comes from."),
+        *_comment(
+            f"Actuators of {robot.name}, from its own drives and limits. Comments state the source of each value."
+        ),
         *_comment("'joints' are names or regular expressions, matched whole. SI units, radians."),
     ]
     to_set = [group.entry.name for group in groups if not group.drives[0].is_complete]
     if to_set:
-        text = f"To be set: kp and kd of {', '.join(to_set)}. The model gives none, and with 0 no target is tracked."
+        text = (
+            f"To be set: kp and kd of {', '.join(to_set)}. The model defines none; with 0, joints do not track targets."
+        )
         lines += ["#", *_comment(text)]
         for group in groups:
             gains = group.joints[0].suggested_gains(found.dt) if group.entry.name in to_set else None
@@ -187,7 +191,7 @@ def _entry(group: Group) -> list[str]:
         lines += ["    # slides: N and m"]
     sources = group.sources()
     if sources["kd"] == sources["kp"]:
-        sources["kd"] = "the same" if drive.is_complete else "to be set too"
+        sources["kd"] = "the same" if drive.is_complete else "also to be set"
     in_order = entry.actuator.by_kind() is None
     if in_order:
         lines += ["    stages:"]

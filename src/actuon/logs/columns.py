@@ -117,7 +117,7 @@ _NAMES: dict[str, list[str]] = {
         *("present input voltage", "bus voltage", "battery voltage", "vbat"),
     ],
     "voltage": ["voltage", "motor voltage"],
-    "load": ["load", "duty", "pwm", "present load", "present pwm"],
+    "duty": ["duty", "load", "pwm", "present load", "present pwm"],
     "temperature": ["temp", "temperature", "temperatures", "present temperature"],
     "enabled": ["enabled", "enable", "torque enable", "torque enabled"],
 }
@@ -132,6 +132,8 @@ _TRAILING_UNIT = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN = "_/.-: []"
+_OLD = {"load": "duty"}
+"""Former names of quantities in mappings."""
 
 
 def recognise(name: str) -> Column | None:
@@ -183,7 +185,7 @@ _COLUMN = entries(
 MAPPING_KEYS: dict[str, Check[Any]] = {
     "columns": mapping(lambda where, value: {"quantity": value} if isinstance(value, str) else _COLUMN(where, value)),
     "joints": mapping(text()),
-    "units": mapping(text(), keys=QUANTITIES),
+    "units": mapping(text(), keys=(*QUANTITIES, *_OLD)),
     "rate": number(above=0.0),
     "settings": mapping(_setting),
 }
@@ -217,7 +219,8 @@ class ColumnMapping:
             LogError: A key or value is not allowed; the message names it.
 
         Examples:
-            >>> columns = {"t": "time", "q{joint}": {"quantity": "position", "unit": "deg"}, "goal{joint}": "command"}
+            >>> position = {"quantity": "position", "unit": "deg"}
+            >>> columns = {"t": "time", "q{joint}": position, "goal{joint}": "command"}
             >>> mapping = actuon.logs.ColumnMapping.of({"columns": columns, "joints": {"2": "elbow"}})
             >>> mapping.columns["q{joint}"].unit
             'deg'
@@ -233,7 +236,8 @@ class ColumnMapping:
             values = _FILE(where, said)
         except ParameterError as error:
             raise LogError(str(error)) from error
-        columns, units = values.pop("columns", {}), values.pop("units", {})
+        columns = values.pop("columns", {})
+        units = {_OLD.get(quantity, quantity): unit for quantity, unit in values.pop("units", {}).items()}
         return cls(
             {name: _column(f"{where}: columns.{name}", name, own) for name, own in columns.items()},
             units={quantity: checked(f"{where}: units", quantity, unit) for quantity, unit in units.items()},
@@ -323,11 +327,12 @@ def _matching(name: str, column: Column, path: str, names: list[str]) -> list[Co
 
 
 def _column(where: str, name: str, said: dict[str, Any]) -> Column:
-    quantity = said.get("quantity")
+    quantity: Any = said.get("quantity")
+    quantity = _OLD.get(quantity, quantity)
     if quantity not in QUANTITIES:
         got = "needs 'quantity'" if quantity is None else f"got the quantity {shown(quantity)}"
         raise LogError(f"{where}: {got}; {listed(str(quantity), QUANTITIES, 'quantities')}")
     if name.count(_JOINT) > 1 or (_JOINT in name and "joint" in said):
         raise LogError(f"{where}: names the joint twice; must name it once")
     unit = checked(where, quantity, said["unit"]) if "unit" in said else None
-    return Column(name, **{**said, "unit": unit})
+    return Column(name, **{**said, "quantity": quantity, "unit": unit})

@@ -97,7 +97,7 @@ class JointLog:
         enabled: Whether the motor was switched on, as booleans. None: always.
         supply: Supply voltage of the motor [V].
         extra: Other quantities by name: ``effort`` [N·m], ``velocity_command`` [rad/s], ``current`` [A],
-            ``voltage`` [V], ``temperature`` [°C] and ``load`` (duty); the last four as logged if their unit is unknown.
+            ``voltage`` [V], ``temperature`` [°C] and ``duty``; the last four as logged if their unit is unknown.
         units: Unit of each quantity in the file, by name.
     """
 
@@ -133,7 +133,7 @@ class Log:
         joints: Series of each joint.
         settings: Values that the file states for the run, such as ``mass``, ``length``, ``kp`` and ``motor``.
         findings: Sentences on observations in the file, with kind, place and severity.
-        unit: Name of the robot in a fleet.
+        robot: Name of the robot in a fleet.
         recording: Identity of the recording, equal for a log and its windows.
 
     Examples:
@@ -149,7 +149,7 @@ class Log:
     joints: tuple[JointLog, ...]
     settings: Mapping[str, float | str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
-    unit: str = ""
+    robot: str = ""
     recording: object = field(default_factory=object, repr=False)
 
     def __post_init__(self) -> None:

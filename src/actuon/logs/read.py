@@ -54,8 +54,9 @@ def read_log(path: PathLike, mapping: MappingLike = None) -> Log:
 
     Examples:
         >>> time = np.arange(0.0, 2.0, 0.01)
-        >>> table = np.column_stack([1e3 * time, np.degrees(np.sin(3.0 * time)), np.degrees(np.sin(3.0 * time - 0.1))])
-        >>> np.savetxt("run.csv", table, delimiter=",", header="t_ms,goal [deg],angle [deg]", comments="")
+        >>> goal, angle = np.degrees([np.sin(3.0 * time), np.sin(3.0 * time - 0.1)])
+        >>> table, names = np.column_stack([1e3 * time, goal, angle]), "t_ms,goal [deg],angle [deg]"
+        >>> np.savetxt("run.csv", table, delimiter=",", header=names, comments="")
         >>> log = actuon.fit.read_log("run.csv", {"settings": {"mass": 0.49}})
         >>> print(log.joint("joint").command.max().round(3), log.settings)
         1.0 {'mass': 0.49}
@@ -73,7 +74,7 @@ def read_logs(paths: PathLike | Iterable[PathLike], mapping: MappingLike = None)
 
     Args:
         paths: Files, folders of files, and patterns such as ``"runs/*.csv.gz"``. With a folder that holds a folder for
-            each robot of a fleet, `Log.unit` is the name of the latter.
+            each robot of a fleet, `Log.robot` is the name of the latter.
         mapping: Meanings of columns, as in `read_log`.
 
     Raises:
@@ -89,9 +90,9 @@ def read_logs(paths: PathLike | Iterable[PathLike], mapping: MappingLike = None)
         (('knee',), 200)
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    unit_of = {folder: unit for path in given for unit, folder in robot_folders(path).items()}
+    robot_of = {folder: robot for path in given for robot, folder in robot_folders(path).items()}
     logs = [
-        dataclasses.replace(log, unit=unit_of.get(path.parent, log.unit))
+        dataclasses.replace(log, robot=robot_of.get(path.parent, log.robot))
         for path in log_files(given)
         for log in _read_all(path, mapping)
     ]

@@ -29,7 +29,8 @@ class Table:
 
     Examples:
         >>> from actuon.logs import Table
-        >>> table = Table("run.rows", {"time": np.arange(3) * 0.01, "pos_knee": np.zeros(3)}, "line", [2, 3, 4])
+        >>> columns = {"time": np.arange(3) * 0.01, "pos_knee": np.zeros(3)}
+        >>> table = Table("run.rows", columns, "line", [2, 3, 4])
         >>> table.at(1, "pos_knee")
         "'run.rows', line 3, column 'pos_knee'"
     """

@@ -46,7 +46,7 @@ UNITS: dict[str, dict[str, tuple[float, str]]] = {
     "voltage": _RAW | _VOLTAGE,
     "current": _RAW | {"A": (1.0, "A"), "mA": (1e-3, "A")},
     "temperature": _RAW | {"°C": (1.0, "°C")},
-    "load": _RAW | {"fraction": (1.0, "fraction"), "%": (0.01, "fraction")},
+    "duty": _RAW | {"fraction": (1.0, "fraction"), "%": (0.01, "fraction")},
 }
 """Units of each quantity, with their size in an SI unit and that unit. The first is the default."""
 QUANTITIES = tuple(UNITS)

@@ -17,7 +17,7 @@ from actuon.logs.records import Record, read_record
 from .inputs import Inputs, read_inputs
 from .kinds import KINDS, PlotConditions, Subject
 
-RECORD = "record"
+RECORD = "recording"
 """The kind of a chart of a recording over time."""
 _KIND, _RECORD = Option("kinds", "--kind"), Option("on_top", "--record")
 _COLUMNS = 4
@@ -140,7 +140,7 @@ def record_grid(records: Sequence[Record]) -> Grid:
 
 
 def _over_time(record: Record, names: Sequence[str]) -> Chart:
-    """Return a chart of series of all joints; the legend names the joints where positions are."""
+    """Return a chart of series of all joints; that of positions names them."""
     series = []
     for name, style in zip(names, ("line", "dashed"), strict=False):
         if name not in record.series:

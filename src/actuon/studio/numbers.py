@@ -132,6 +132,11 @@ def alike(configs: dict[str, ActuatorConfig], joint: str) -> list[str]:
     return [name for name, config in configs.items() if config == configs[joint]]
 
 
+def exact(value: float) -> str:
+    """Return a number with the digits that 32 bits hold, such as 35.55 and 5.56e-08."""
+    return f"{value:.7g}"
+
+
 def written(value: float) -> str:
     """Return a number with three significant digits, such as 0.0123, 4.57 and 1 230."""
     if value == 0.0 or not math.isfinite(value):

@@ -23,8 +23,8 @@ from .background import Background
 from .folder import Folder
 from .history import Window
 from .numbers import written
-from .panels.drive import DrivePanel
 from .panels.log import LogPanel
+from .panels.motion import MotionPanel
 from .panels.motor import MotorPanel
 from .panels.save import SavePanel
 from .plots import SECONDS, Plots, joint_charts
@@ -48,7 +48,7 @@ _NO_LOG = '<div style="margin:1em;color:#8a94a3">No log is loaded. Choose one in
 _STYLE = (
     "<style>.mantine-Notifications-root{top:auto!important;bottom:8px!important;max-width:340px}"
     ".mantine-NumberInput-root{width:4.2rem!important}"
-    ".uplot .u-legend{font-size:11px;text-align:left;margin-left:50px}.uplot .u-legend tr:first-child{display:none}"
+    ".uplot .u-legend{font-size:11px;text-align:left;margin:-6px 0 0 50px}.uplot .u-legend tr:first-child{display:none}"
     ".uplot .u-legend th{padding:0;font-weight:normal}.uplot .u-legend td{padding:0 6px 0 2px}</style>"
 )
 """Notices below the readouts, room for the digits of values, compact legends."""
@@ -72,6 +72,12 @@ class Studio:
         allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
         actuators: YAML with the robot's motors, instead of those in or next to its file. With several, a robot for each
             moves next to the first; values and files are those of the first.
+
+    Examples:
+        >>> with actuon.studio.Studio("ak80-9", port=0) as studio:
+        ...     print(studio.url.startswith("http://localhost:"))
+        ...     studio.session.do(studio.session.set_number, ["motor"], 0, "kp", 60.0)
+        True
     """
 
     def __init__(
@@ -126,11 +132,11 @@ class Studio:
         self._status = gui.add_html("")
         tabs = gui.add_tab_group()
         with tabs.add_tab("Motor"):
-            self._motor = MotorPanel(gui, session, lambda: self._drive.follow_joint())
-        with tabs.add_tab("Drive"):
-            self._drive = DrivePanel(gui, session, self._joint)
+            self._motor = MotorPanel(gui, session, lambda: self._motion.follow_joint())
+        with tabs.add_tab("Motion"):
+            self._motion = MotionPanel(gui, session, self._joint)
         with tabs.add_tab("Log"):
-            self._log = LogPanel(gui, session, self.folder, self._background, self._drive, self._joint)
+            self._log = LogPanel(gui, session, self.folder, self._background, self._motion, self._joint)
         with tabs.add_tab("Save"):
             self._save = SavePanel(gui, session, self.folder, self._save_report)
         panel = gui.add_panel()
@@ -169,7 +175,7 @@ class Studio:
         self._log_plots.show(self._log.charts)
         self._no_log.visible = not self._log.charts
         self._motor.refresh()
-        self._drive.refresh()
+        self._motion.refresh()
         self._save.refresh()
         self._status.content = _as_html(*self._status_rows(joint))
 
@@ -196,13 +202,15 @@ class Studio:
         column = session.dof_names.index(joint)
         kept = f"{pace.real_time:.2f} × real time, CPU {100.0 * pace.cpu:.0f} %"
         state = "paused" if session.is_paused else "stopped" if session.problem else kept
+        if state == kept and not len(session.history):
+            state = "kernels are compiled before the first step"
         rows = {"time": f"{session.time:.1f} s", "pace": state}
         if len(session.robots) > 1:
             rows["robots"] = ", ".join(robot.name for robot in session.robots)
         usage = analyses.usages.get(joint)
         if usage is not None:
             stale = " …" if analyses.usages_version != session.values_version else ""
-            rows["stability limit"] = f"{percent(usage)} used{' (unstable)' if usage >= 1.0 else ''}{stale}"
+            rows["stability usage"] = f"{percent(usage)}{' (unstable)' if usage >= 1.0 else ''}{stale}"
         shares = self._window(joint).clipped_shares()
         clipped = [f"{100.0 * each:.0f} % by {name.removeprefix('Clamping')}" for name, each in shares.items()]
         rows["clipped"] = ", ".join(clipped) or f"not in the last {SECONDS:g} s"
@@ -223,7 +231,12 @@ class Studio:
             pass
 
     def close(self) -> None:
-        """Close the page and save the recording. Further calls have no effect."""
+        """Close the page and save the recording. Further calls have no effect.
+
+        Examples:
+            >>> studio = actuon.studio.open("ak80-9", port=0, record="run.npz")
+            >>> studio.close()
+        """
         if self._ends.is_set():
             return
         self._ends.set()

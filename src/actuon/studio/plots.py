@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..actuator.trials import Envelope
-from ..charts import GREY, ORANGE, RED, Chart, Series, area, dashed, dots, line, to_uplot
+from ..charts import GREY, IDEAL, ORANGE, REAL, RED, Chart, Series, area, dashed, dots, line, to_uplot
 from .history import Window
 from .numbers import round_up
 from .replay import Replayed
@@ -146,8 +146,8 @@ def log_charts(joint: Replayed, units: tuple[str, str]) -> dict[str, Chart]:
     thin = _Thinning(joint.time)
     limits = 0.0, float(joint.time[-1])
     lines = [
-        line("recorded", thin.x, thin(joint.recorded), ORANGE, 2.0),
-        line("simulated", thin.x, thin(joint.simulated)),
+        line("recorded", thin.x, thin(joint.recorded), REAL, 2.0),
+        line("simulated", thin.x, thin(joint.simulated), IDEAL),
     ]
     if joint.command is not None:
         lines.insert(0, dashed("command", thin.x, thin(joint.command), GREY, 1.0))

@@ -26,7 +26,7 @@ from ..robot_files.formats import USD_FORMATS
 from ..robot_files.paths import stage_names
 from ..robot_source import RobotSource
 from .background import Background, Tell
-from .drive import Command
+from .motion import Command
 from .numbers import numbers_of
 from .session import Session
 

@@ -157,6 +157,7 @@ def _mujoco_shapes(model: Any) -> Iterator[Shape]:
 
     kinds = mujoco.mjtGeom
     groups = [i for i in range(model.ngeom) if model.geom_group[i] < _SHOWN_GROUPS]
+    bodies = set()
     for i in groups or range(model.ngeom):
         kind, size = int(model.geom_type[i]), model.geom_size[i]
         material = int(model.geom_matid[i])
@@ -180,10 +181,11 @@ def _mujoco_shapes(model: Any) -> Iterator[Shape]:
             continue
         if rgba[3] > 0.0:
             body = int(model.geom_bodyid[i])
+            bodies |= {body} - {0}  # without the world
             placed = vertices @ _matrix(model.geom_quat[i]).T + model.geom_pos[i]
             is_smooth = kind not in (kinds.mjGEOM_BOX, kinds.mjGEOM_MESH)
             yield Shape(body, placed, np.array(faces), _colour(rgba[:3]), float(rgba[3]), is_smooth)
-    if 2 * len({int(model.geom_bodyid[i]) for i in groups}) < model.nbody - 1:
+    if 2 * len(bodies) < model.nbody - 1:
         yield from _mujoco_rods(model)
 
 

@@ -23,8 +23,8 @@ from ..files import check_folder
 from ..robot_source import RobotSource
 from ..sim.mujoco import mute_mujoco_warnings
 from ..typing import PathLike
-from .drive import SINE, Drive
 from .history import Pace
+from .motion import SINE, Motion
 from .numbers import alike
 from .robot import OF_FILE, StudioRobot
 from .scene import poses_of
@@ -49,6 +49,17 @@ class Session:
     Args:
         source: The robot.
         compared: The robot with other motors, each next to it. Changes of values do not act on these.
+
+    Examples:
+        Without `start`, a session runs as fast as possible in the calling thread:
+
+        >>> from actuon.studio import Session, find_source
+        >>> with Session(find_source(actuon.assets.arm_mjcf)) as session:
+        ...     session.set_number(session.joints, stage=1, name="kp", value=60.0)
+        ...     session.record("run.csv")
+        ...     session.advance(0.5)  # seconds
+        ...     print(session.joints[:2], round(session.time, 3))
+        ['joint1', 'joint2'] 0.5
     """
 
     def __init__(self, source: RobotSource, compared: Sequence[RobotSource] = ()):
@@ -91,8 +102,8 @@ class Session:
         self.first_joint = self.joints[0 if robot.is_fixed_base else -1]
         """Joint that is selected first."""
         columns = tuple(self.dof_names.index(name) for name in alike(robot.configs, self.first_joint))
-        self.drive = Drive(SINE, columns, amplitude=0.02 if robot.slides[columns[0]] else 0.2, names=self.dof_names)
-        self._drive_start = 0.0
+        self.motion = Motion(SINE, columns, amplitude=0.02 if robot.slides[columns[0]] else 0.2, names=self.dof_names)
+        self._motion_start = 0.0
         self._push: tuple[float, np.ndarray] | None = None
         self.poses = [poses_of(each.simulation) for each in self.robots]
         """Poses of the bodies of each robot, see `scene.poses_of`."""
@@ -124,7 +135,15 @@ class Session:
         return not self._changes.empty()
 
     def start(self) -> Self:
-        """Start a thread that steps in real time."""
+        """Start a thread that steps in real time.
+
+        Examples:
+            >>> from actuon.studio import Session, find_source
+            >>> with Session(find_source("ak80-9")).start() as session:
+            ...     session.do(session.pause, True)
+            ...     print(session.is_paused)
+            True
+        """
         self._thread = threading.Thread(target=self._run, name="actuon-studio", daemon=True)
         self._thread.start()
         return self
@@ -148,11 +167,31 @@ class Session:
         self.close()
 
     def ask(self, change: Callable[..., Any], *args: Any) -> None:
-        """Queue a call of ``change(*args)`` between two steps."""
+        """Queue a call of ``change(*args)`` between two steps.
+
+        Examples:
+            >>> from actuon.studio import Session, find_source
+            >>> session = Session(find_source("ak80-9"))
+            >>> session.ask(session.set_number, ["motor"], 0, "kd", 2.0)
+            >>> session.has_changes
+            True
+            >>> session.advance(0.01)  # makes the change before the next step
+            >>> session.real.configs["motor"].controller.kd, session.values_version
+            (2.0, 1)
+            >>> session.close()
+        """
         self._changes.put(lambda: change(*args))
 
     def do(self, change: Callable[..., Any], *args: Any, timeout: float = 30.0) -> Any:
-        """Call ``change(*args)`` between two steps, and return or raise its outcome."""
+        """Call ``change(*args)`` between two steps, and return or raise its outcome.
+
+        Examples:
+            >>> from actuon.studio import Session, find_source
+            >>> with Session(find_source("ak80-9")).start() as session:
+            ...     session.do(session.set_mode, "implicit")
+            ...     print(session.real.mode)
+            implicit
+        """
         if self._thread is None or threading.current_thread() is self._thread:
             return change(*args)
         done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
@@ -194,7 +233,18 @@ class Session:
             self.set_number(same, stage, name, value)
 
     def restore_all(self) -> None:
-        """Restore all values and the mode to those of the file."""
+        """Restore all values and the mode to those of the file.
+
+        Examples:
+            >>> from actuon.studio import Session, find_source
+            >>> with Session(find_source(actuon.assets.arm_mjcf)) as session:
+            ...     session.set_number(["joint1"], 1, "kp", 60.0)
+            ...     session.set_number(["joint1"], 1, "kd", 6.0)
+            ...     session.restore(["joint1"], 1, "kp")
+            ...     session.restore_all()
+            ...     print(session.real.configs == session.file_configs)
+            True
+        """
         self.set_configs(self.file_configs)
         self.set_mode(OF_FILE)
 
@@ -206,16 +256,34 @@ class Session:
     def _values_changed(self) -> None:
         self.values_version += 1
         if self._recorder is not None and self._recorder.actuators is not self.real.actuators:
-            self._recorder.go_on_with(self.real.actuators)
+            self._recorder.continue_with(self.real.actuators)
 
-    def set_drive(self, drive: Drive) -> None:
-        """Replace the motion of the targets."""
-        if drive.kind != self.drive.kind or drive.command is not self.drive.command:
-            self._drive_start = self.time
-        self.drive = drive
+    def set_motion(self, motion: Motion) -> None:
+        """Replace the motion of the targets.
+
+        Examples:
+            >>> from actuon.studio import Session, find_source
+            >>> from actuon.studio.motion import STEP, Motion
+            >>> with Session(find_source("ak80-9")) as session:
+            ...     session.set_motion(Motion(STEP, columns=(0,), amplitude=0.5))
+            ...     session.advance(0.3)
+            ...     print(session.history.window(0, 0.1, session.real.dt).target[-1])
+            0.5
+        """
+        if motion.kind != self.motion.kind or motion.command is not self.motion.command:
+            self._motion_start = self.time
+        self.motion = motion
 
     def show_ideal(self, is_shown: bool) -> None:
-        """Show or hide a copy of the robot with ideal motors, after the others. Showing it resets all robots."""
+        """Show or hide a copy of the robot with ideal motors, after the others. Showing it resets all robots.
+
+        Examples:
+            >>> from actuon.studio import Session, find_source
+            >>> with Session(find_source("ak80-9")) as session:
+            ...     session.show_ideal(True)
+            ...     print([robot.name for robot in session.robots])
+            ['ak80-9', 'ideal']
+        """
         if not is_shown and self.ideal is not None:
             self.ideal.close()
             self.ideal = None
@@ -238,12 +306,22 @@ class Session:
         self.electrical[:] = math.nan
         self.problem = ""
         self._push = None
-        self._drive_start = 0.0
+        self._motion_start = 0.0
         self.pace.restart()
 
     def push(self, force: tuple[float, float, float], knock: float = 0.0, column: int = 0) -> None:
         """Push the trunk with ``force`` [N] for 0.12 s; if the base is fixed, add ``knock`` [rad/s or m/s] to the
-        velocity of a joint."""
+        velocity of a joint.
+
+        Examples:
+            >>> from actuon.studio import Session, find_source
+            >>> with Session(find_source(actuon.assets.quadruped_mjcf)) as session:
+            ...     session.push((0.0, 60.0, 0.0))
+            ...     session.advance(0.2)
+            ...     session.reset()
+            ...     print(session.time)
+            0.0
+        """
         if not self.real.is_fixed_base:
             self._push = self.time + PUSH_SECONDS, np.array(force)
             return
@@ -252,7 +330,16 @@ class Session:
             robot.articulation.set_dof_velocities(speeds + knock, dof_indices=[column])
 
     def record(self, path: PathLike) -> None:
-        """Record all steps, until `stop_recording` or `close` saves the file."""
+        """Record all steps, until `stop_recording` or `close` saves the file.
+
+        Examples:
+            >>> from actuon.studio import Session, find_source
+            >>> with Session(find_source("ak80-9")) as session:
+            ...     session.record("run.npz")
+            ...     session.advance(0.1)
+            ...     print(session.is_recording, session.stop_recording())
+            True run.npz
+        """
         path = Path(path)
         if path.suffix not in FORMATS or path.is_dir():
             raise SimulationError(f"record: got '{path}'; must be a file that ends in {' or '.join(FORMATS)}")
@@ -322,7 +409,7 @@ class Session:
             self._push = self._push if now < end else None
             for robot in self.robots:
                 robot.articulation.push(tuple(force) if self._push is not None else (0.0, 0.0, 0.0))
-        targets = self.drive.targets(now - self._drive_start, self.real.home)
+        targets = self.motion.targets(now - self._motion_start, self.real.home)
         try:
             for robot in self.robots:
                 telemetry = robot.step(targets)

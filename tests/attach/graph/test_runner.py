@@ -312,7 +312,7 @@ UNREADABLE = {
     "unknown type": ({"start": ("omni.graph.action.OnTik", {})}, [], "OnTik' is not known here.*Did you mean 'omni"),
     "no type": ({"start": ("", {})}, [], "/ActionGraph/start: it has no node:type; node types: actuon.graph"),
     "unknown input": (START | {"actuators": (NODE, {"robotPth": "/left"})}, [WIRE], "Did you mean 'robotPath'"),
-    "no pulse": (ONE, [], "/ActionGraph/actuators: nothing is connected to inputs:execIn"),
+    "no pulse": (ONE, [], "/ActionGraph/actuators: inputs:execIn is not connected, so the node never runs"),
     "no such node": (
         ONE,
         [("strt.outputs:tick", "actuators.inputs:execIn")],

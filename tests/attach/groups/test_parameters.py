@@ -75,7 +75,9 @@ def test_an_implicit_model_takes_the_joints_limits_of_isaac_lab_3():
     assert (model.effort_limit == 20.0).all()
     assert (model.effort_limit_sim == 20.0).all()
     assert (model.velocity_limit == 5.0).all()
-    with pytest.raises(ValueError, match="actuator_effort_limit: an implicit model .* give joint_effort_limit"):
+    with pytest.raises(
+        ValueError, match="actuator_effort_limit: the engine drive has one limit; pass joint_effort_limit"
+    ):
         build(ImplicitActuatorCfg(**COMMON, actuator_effort_limit=20.0))
     with pytest.raises(ValueError, match="effort_limit and joint_effort_limit differ"):
         build(ImplicitActuatorCfg(**COMMON, effort_limit=21.0, joint_effort_limit=20.0))
@@ -255,8 +257,8 @@ def test_randomising_per_environment_and_seeded():
     model.randomize("damping", Uniform(3.0, 3.0, "set"))
     assert (model.damping == 3.0).all()
     before = model.damping.clone()
-    with pytest.raises(ValueError, match="damping"):
-        model.randomize("damping", Uniform(-9.0, -5.0, "add"))
+    with pytest.raises(ValueError, match="joint 'left_hip' of environment 3: .*damping: got -"):
+        model.randomize("damping", Uniform(-9.0, -5.0, "add"), env_ids=[3, 4])
     assert torch.equal(model.damping, before)
     for bad in (
         lambda: Uniform(2.0, 1.0), lambda: LogUniform(0.0, 1.0), lambda: Normal(0.0, -1.0),

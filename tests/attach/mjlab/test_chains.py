@@ -11,7 +11,7 @@ import torch
 import warp as wp
 
 import actuon
-from actuon.attach.mjlab.chains import INPUTS, EnvironmentChains
+from actuon.attach.mjlab.chains import INPUTS, EnvironmentMotors
 from actuon.attach.solved_by_engine import solved_by_engine
 from tests.support.torch_networks import LSTM
 
@@ -35,7 +35,7 @@ JOINTS = {"hip": LATE, "thigh": WARM, "calf": LATE}
 
 def chains(configs=JOINTS, **options):
     in_engine = options.pop("in_engine", [True] * len(configs))
-    return EnvironmentChains(configs, in_engine, ENVS, wp.get_device("cpu"), DT)
+    return EnvironmentMotors(configs, in_engine, ENVS, wp.get_device("cpu"), DT)
 
 
 def command(step, joints=3):
@@ -333,6 +333,15 @@ def test_parameters_are_drawn_for_some_joints_of_some_environments():
     assert (made.parameter("controller.kp", default=True) == 40.0).all()
     made.randomize("max_effort.max_effort", actuon.lab.Uniform(0.5, 0.5), joints=["hip", "thigh"])
     assert made.parameter("max_effort.max_effort")[0, [0, 2]].tolist() == [6.0, 12.0]
-    with pytest.raises(actuon.ParameterError, match=r"ControllerPD.kp: got -"):
+    with pytest.raises(actuon.ParameterError, match="joint .hip. of robot 0: controller.kp: got -"):
         made.randomize("controller.kp", actuon.lab.Uniform(-2.0, -1.0))
     assert (made.parameter("controller.kp") == 160.0).all()
+
+
+def test_built_values_stay_after_an_assignment():
+    made = chains()
+    for actuator in made.actuators:
+        actuator.controller.kp = 99.0
+    assert (made.parameter("controller.kp", default=True) == 40.0).all()
+    made.randomize("controller.kp", actuon.lab.Uniform(2.0, 2.0))
+    assert (made.parameter("controller.kp") == 80.0).all()

@@ -122,7 +122,7 @@ def test_controls_are_constants_and_derivatives():
     assert torch.equal(derivative, torch.full((2, 7), -40.0))
     torch.testing.assert_close(effort, 1000.0 * (0.1 - q), rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(effort + derivative * qd, 1000.0 * (0.1 - q) - 40.0 * qd, rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(actuator.chains.signals["effort_derivative_qd"], derivative)
+    torch.testing.assert_close(actuator.motors.signals["effort_derivative_qd"], derivative)
     names = [f"joint{i}" for i in range(1, 8)]
     assert run.robot.actuator_names == (*names, *(f"{name}_derivative_qd" for name in names))
 
@@ -195,7 +195,7 @@ def test_randomised_gains_are_in_the_derivatives():
     env = made([ours(PD)], num_envs=4, gains=scaling("controller.kd", 0.5, 1.5), more=scaling("pd.kp", 0.5, 1.5))
     trot(env, 2)
     (actuator,) = env.scene["robot"].actuators
-    kd = actuator.chains.parameter("controller.kd")
+    kd = actuator.motors.parameter("controller.kd")
     assert kd.unique().numel() == 48
     derivatives = env.sim.data.ctrl[:, actuator.global_ctrl_ids][:, 12:]
     assert torch.equal(derivatives, -kd)

@@ -158,7 +158,7 @@ def test_a_reset_in_the_middle_of_a_rollout_is_of_its_environment_alone():
                 env.reset(env_ids=torch.tensor([1]))
 
         runs.append(trot(env, 20, reset_one))
-        temperatures.append(env.scene["robot"].actuators[0].chains.signals["temperature"].clone())
+        temperatures.append(env.scene["robot"].actuators[0].motors.signals["temperature"].clone())
     (plain, reset), (hot, cooled) = runs, temperatures
     assert torch.equal(plain[:, [0, 2]], reset[:, [0, 2]])
     assert not torch.equal(plain[10:, 1], reset[10:, 1])
@@ -212,7 +212,7 @@ def test_two_configs_of_a_robot_share_its_battery():
     """The robot moves as with one config of all joints, and not as with batteries of their own."""
     one, two = made([on_battery(ALL)]), made([on_battery(LEGS), on_battery(KNEES)])
     torch.testing.assert_close(trot(two, 15), trot(one, 15), rtol=1e-4, atol=1e-4)
-    legs, knees = (own.chains.signals["supply_voltage"] for own in two.scene["robot"].actuators)
+    legs, knees = (own.motors.signals["supply_voltage"] for own in two.scene["robot"].actuators)
     assert (legs < 23.5).all()
     assert torch.equal(legs[:, :1].expand(-1, 4), knees)
     with pytest.raises(actuon.ParameterError, match="full_voltage is 24 at one of its motors and 25 at another"):
@@ -285,10 +285,10 @@ def test_friction_that_changes_with_speed_and_load_is_solved_by_mujoco():
                 mujoco_warp.get_data_into(data, env.sim.mj_model, env.sim.wp_data, world_id=world)
                 loads.append(torch.as_tensor(external_loads(data)[dofs.numpy()], dtype=torch.float32))
             assert max(load.abs().max() for load in loads) > 0.5
-            torch.testing.assert_close(actuator.chains.inputs["joint_load"], torch.stack(loads), atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(actuator.motors.inputs["joint_load"], torch.stack(loads), atol=1e-4, rtol=1e-4)
             expected = 0.1 + (0.1 * torch.stack(loads) - 0.05 * effort).abs()
         torch.testing.assert_close(model.dof_frictionloss[:, dofs], expected, atol=1e-5, rtol=1e-4)
-        viscous = actuator.chains.parameter("effect.viscous")
+        viscous = actuator.motors.parameter("effect.viscous")
         assert viscous.unique().numel() == (16 if friction is STRIBECK else 1)
         torch.testing.assert_close(model.dof_damping[:, dofs], viscous)
         assert (model.dof_solimp[:, dofs, 0] == torch.tensor(0.9999)).all()
@@ -380,7 +380,7 @@ def test_parameters_are_randomised_per_environment():
         limits=scaling("clamping.max_effort", 1.0, 2.0, operation="add", distribution="log_uniform"),
     )
     robot = env.scene["robot"]
-    chains = robot.actuators[0].chains
+    chains = robot.actuators[0].motors
     kp, lags, limits = (chains.parameter(n) for n in ("controller.kp", "delay.delay_steps", "clamping.max_effort"))
     is_knee = torch.tensor(["calf" in name for name in robot.actuators[0].target_names])
     assert (kp[:, ~is_knee] == 20.0).all()
@@ -395,7 +395,7 @@ def test_parameters_are_randomised_per_environment():
     assert trot(env, 2).isfinite().all()
     for options, error, match in (
         ({"parameter": "controller.ki"}, actuon.ParameterError, "entity 'robot': no parameter 'controller.ki'"),
-        ({"ranges": (-2.0, -1.0)}, actuon.ParameterError, "entity 'robot': ControllerPD.kp: got -"),
+        ({"ranges": (-2.0, -1.0)}, actuon.ParameterError, "entity 'robot': joint .*: controller.kp: got -"),
         ({"distribution": "even"}, actuon.ParameterError, "distribution: got 'even'; distributions: uniform"),
         ({"operation": "times"}, actuon.ParameterError, "operation: got 'times'; operations: scale"),
         ({"env_ids": torch.tensor([4])}, actuon.SimulationError, "env_ids: got .*; must be whole numbers from 0 to 3"),
@@ -434,11 +434,11 @@ def test_motors_are_drawn_from_fitted_ones(tmp_path):
             ("dof_armature", "transmission.reflected_inertia"),
             ("dof_frictionloss", "effect.dynamic"),
         ):
-            torch.testing.assert_close(held()[field], legs.chains.parameter(name))
+            torch.testing.assert_close(held()[field], legs.motors.parameter(name))
             assert held()[field].unique().numel() == 24
 
     check()
-    before, gains = held(), legs.chains.parameter("controller.kp")
+    before, gains = held(), legs.motors.parameter("controller.kp")
     assert gains.unique().numel() == 24
     randomize_motors(env, torch.tensor([1]), **params)
     check()

@@ -112,7 +112,7 @@ def read_nodes(graph: Usd.Prim, node_types: Mapping[str, type[object]]) -> list[
         pulsed = node.execution("inputs")
         if pulsed and not any(node.sources.get(name) for name in pulsed):
             raise RobotFileError(
-                f"{node.path}: nothing is connected to inputs:{pulsed[0]}, so that it never runs; connect an execution "
+                f"{node.path}: inputs:{pulsed[0]} is not connected, so the node never runs; connect an execution "
                 "output, such as outputs:tick of an OnTick node"
             )
     _check_no_circle(list(nodes.values()))

@@ -40,9 +40,9 @@ class ActuatorBaseCfg:
     viscous_friction: Value = None
     """Viscous friction [N·m·s/rad]."""
     effort_limit: Value = None
-    """Largest effort of the model [N·m]. For an implicit model, an alias of ``effort_limit_sim``."""
+    """Largest effort of the model [N·m]. For the engine drive, an alias of ``effort_limit_sim``."""
     actuator_effort_limit: Value = None
-    """Name of ``effort_limit`` in Isaac Lab 3, for explicit models."""
+    """Name of ``effort_limit`` in Isaac Lab 3, for groups without the engine drive."""
     effort_limit_sim: Value = None
     """Largest effort in the engine [N·m]."""
     joint_effort_limit: Value = None

@@ -181,7 +181,7 @@ class ActuatorBase:
         self._efforts: tuple[Tensor, Tensor] | None = None
         self._on_robot: _OnRobot | None = None
         self.stages = tuple(self.make_stages())
-        """Components of the chain, in order; after the first step, or on robots, the running ones."""
+        """Stages, in order; after the first step, or on robots, the running ones."""
 
     @property
     def _where(self) -> str:
@@ -300,13 +300,13 @@ class ActuatorBase:
         return step
 
     def make_stages(self) -> list[Component]:
-        """Return the components of the chain, in order. Those of a subclass run on robots and in `compute`."""
+        """Return the stages, in order. Those of a subclass run on robots and in `compute`."""
         delay = self._delay()
         return [*([] if delay is None else [delay]), self._controller(), *self._clamping()]
 
     def config(self) -> ActuatorConfig:
-        """Return the config of the chain. Its components have a value for each environment and joint, in the memory of
-        the group's tensors."""
+        """Return the motor model. Its stages have a value for each environment and joint, in the memory of the group's
+        tensors."""
         return ActuatorConfig(stages=self.stages, effort_mode=getattr(self.cfg, "effort_mode", EXPLICIT))
 
     def _controller(self) -> Controller:

@@ -49,16 +49,16 @@ ENGINE_PROPERTY = {own: name for name, own in _PARAMETER_OF.items() if own in GR
 
 
 class ActuatorGroups(Attachment):
-    """Actuator groups on robots, whose explicit models are stepped before physics.
+    """Actuator groups on robots, whose motor models are stepped before physics.
 
-    An implicit group sets gains and limits of the engine's drives. An explicit group disables these drives and applies
+    A group with the engine drive sets its gains and limits. The other groups disable the engine drives and apply
     efforts. Both set armature and friction. All written values are read back.
 
     Args:
         articulation: The robots.
         groups: Configs by name. Their regexes select joints, which keep the order of the articulation.
-        effort_mode: Form of the efforts of explicit groups: ``"explicit"``, ``"implicit"`` or ``"auto"``. Default: that
-            of each config.
+        effort_mode: Form of the efforts of the other groups: ``"explicit"``, ``"implicit"`` or ``"auto"``. Default:
+            that of each config.
 
     Examples:
         >>> pd = actuon.lab.IdealPDActuatorCfg(["joint[1-4]"], stiffness=600.0, damping=50.0)
@@ -160,7 +160,7 @@ def _model_of(articulation: Articulation, name: str, cfg: ActuatorBaseCfg, colum
 
 
 def _mode_of(name: str, model: ActuatorBase, given: str | None) -> str:
-    """Return the form of a group's efforts; those of an implicit group are the engine's own."""
+    """Return the form of a group's efforts; those of the engine drive are the engine's."""
     own = checked_effort_mode(model.cfg.effort_mode, f"group '{name}': effort_mode")
     if not model.is_implicit_model:
         mode = own if given is None else checked_effort_mode(given)
@@ -303,7 +303,7 @@ class HeldByEngine(HandOver):
         model, properties = self._groups[name], self._engine.properties
         at = self._articulation.at.of_dofs(self._columns[name])
         if parameter in ("effort_limit", "velocity_limit"):
-            parameter += "_sim"  # for an implicit model they are one
+            parameter += "_sim"  # the engine drive has one limit
         values = model.numbers(parameter)
         held_as = ENGINE_PROPERTY.get(parameter, "")
         if parameter in ("stiffness", "damping"):
@@ -313,7 +313,7 @@ class HeldByEngine(HandOver):
         elif held_as and (model.is_implicit_model or not parameter.endswith("_sim")):
             if properties.get(held_as, at) is None:
                 if PROPERTIES[held_as].is_limit or np.any(values):
-                    text = "group '%s': %s makes no use of %s of joints here: it is left out"
+                    text = "group '%s': %s ignores %s of joints: not set"
                     _log.warning(text, name, type(self._articulation.simulation).__name__, held_as)
                 return
             values = np.where(np.isinf(values), properties.no_limit, values)
@@ -322,13 +322,14 @@ class HeldByEngine(HandOver):
             return
         held = properties.get(held_as, at)
         if held is None or not np.allclose(held, values, rtol=1e-5):
-            raise SimulationError(f"group '{name}': the engine holds a different {parameter} from what was written")
+            raise SimulationError(f"group '{name}': the engine reports another {parameter} than the one written")
 
     def ranges(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the lowest and highest effort for the engine, each of shape (N, D). None: no limit.
 
-        If the limit of an explicit group is the robot's, both bounds are; otherwise they are those of joints, or none
-        with an ``effort_limit_sim``. The engine applies the bounds of its own drives, which telemetry shows.
+        If the limit of a group without the engine drive is the robot's, both bounds are; otherwise they are those of
+        joints, or none with an ``effort_limit_sim``. The engine applies the bounds of its own drives, which telemetry
+        shows.
         """
         robots, shape = self._articulation, self._efforts.engine.shape
         ranges = [-np.full(shape, np.inf, np.float32), np.full(shape, np.inf, np.float32)]

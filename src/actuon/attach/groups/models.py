@@ -40,8 +40,7 @@ class ImplicitActuator(ActuatorBase):
     def _resolve(self) -> dict[str, Resolved]:
         if self.cfg.actuator_effort_limit is not None:
             raise ParameterError(
-                f"{self._where}: actuator_effort_limit: an implicit model has the engine's limit alone; give "
-                "joint_effort_limit"
+                f"{self._where}: actuator_effort_limit: the engine drive has one limit; pass joint_effort_limit"
             )
         names = [name for name in PARAMETERS if name in self._assets]
         resolved = {name: self._resolve_one(name) for name in names}
@@ -52,11 +51,11 @@ class ImplicitActuator(ActuatorBase):
             if plain.source != "asset" and inner.source != "asset":
                 if not np.array_equal(plain.used, inner.used):
                     raise ParameterError(
-                        f"{self._where}: {name} and {called} differ; they are one for an implicit model, give {called}"
+                        f"{self._where}: {name} and {called} differ; the engine drive has one limit; pass {called}"
                     )
             elif plain.source != "asset":
-                used = "is used as" if name == "effort_limit" else "is not used; give"
-                warnings.warn(f"{self._where}: {name} {used} {sim} for an implicit model", stacklevel=5)
+                used = "is used as" if name == "effort_limit" else "is not used; pass"
+                warnings.warn(f"{self._where}: {name} {used} {sim} for the engine drive", stacklevel=5)
                 if name == "effort_limit":
                     inner = Resolved(sim, inner.asset, plain.config, plain.used, "config: effort_limit")
                     self.cfg.effort_limit_sim = self.cfg.effort_limit

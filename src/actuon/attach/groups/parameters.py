@@ -208,7 +208,7 @@ class GroupParameters:
         """Write parameters of some environments, each of shape (n, joints), all or none."""
         before = {name: self.numbers(name).copy() for name in new}
         for name, numbers in new.items():
-            PARAMETERS[name].check(f"{self.where}.{name}", numbers)
+            self._check(name, numbers, ids)
         try:
             for name, numbers in new.items():
                 now = before[name].copy()
@@ -219,6 +219,17 @@ class GroupParameters:
         except BaseException:
             for name, numbers in before.items():
                 self.arrays[name].assign(numbers.ravel())
+            raise
+
+    def _check(self, name: str, numbers: np.ndarray, ids: np.ndarray) -> None:
+        """Raise an error that names joint and environment of the first value that is not allowed."""
+        where = f"{self.where}.{name}"
+        try:
+            PARAMETERS[name].check(where, numbers)
+        except ParameterError:
+            for (row, column), number in np.ndenumerate(numbers):
+                joint = f"joint '{self.joint_names[column]}' of environment {ids[row]}"
+                PARAMETERS[name].check(f"{joint}: {where}", number)
             raise
 
     def take(self, values: Mapping[str, np.ndarray]) -> None:

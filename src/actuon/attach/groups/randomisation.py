@@ -88,11 +88,7 @@ class Uniform(Distribution):
         return rng.uniform(self.low, self.high, shape)
 
     def _whole(self, drawn: np.ndarray) -> np.ndarray:
-        low, high = np.ceil(self.low), np.floor(self.high)
-        if low >= high:
-            return np.rint(drawn)
-        share = (drawn - self.low) / (self.high - self.low)
-        return np.clip(np.floor(low + share * (high - low + 1.0)), low, high)
+        return whole_numbers(drawn, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -132,6 +128,19 @@ class Normal(Distribution):
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
         return rng.normal(self.mean, self.std, shape)
+
+
+def whole_numbers(drawn: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return numbers from ``low`` to ``high`` as whole ones in this range, equally likely if the numbers are uniform.
+
+    Raises:
+        ParameterError: There are none in it.
+    """
+    first, last = np.ceil(low), np.floor(high)
+    if first > last:
+        raise ParameterError(f"got a range from {low:g} to {high:g}; must hold a whole number")
+    share = (drawn - low) / ((high - low) or 1.0)
+    return np.clip(np.floor(first + share * (last - first + 1.0)), first, last)
 
 
 STREAM = "random"

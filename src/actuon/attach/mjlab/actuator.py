@@ -25,7 +25,7 @@ from ..batteries import BatteryPool
 from ..groups.tensors import warp_device
 from ..hand_overs import check_derivatives
 from ..solved_by_engine import SolvedByEngine, solved_by_engine
-from .chains import DERIVATIVE, HELD_FIELDS, INPUTS, EnvironmentChains
+from .chains import DERIVATIVE, HELD_FIELDS, INPUTS, EnvironmentMotors
 from .friction import FrictionHandOver, sharpen
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class ActuonActuatorCfg(ActuatorCfg):
         if self.transmission_type == TransmissionType.SITE:
             raise StructureError("transmission_type: got SITE, which has no position; must be JOINT or TENDON")
         if isinstance(self.actuator, ActuatorConfig):
-            self._refuse_gains("a chain")
+            self._refuse_gains("a motor model")
             entry = ActuatorEntry("actuator", self.target_names_expr, self.actuator)
             found = {name: entry.actuator_of(name) for name in target_names}
         elif isinstance(self.actuator, Path) or (
@@ -147,7 +147,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         self._implicit = [i for i, name in enumerate(target_names) if self.configs[name].effort_mode == IMPLICIT]
         """Targets whose efforts are implicit."""
         self._mjs_derivatives: list[mujoco.MjsActuator] = []
-        self._chains: EnvironmentChains | None = None
+        self._chains: EnvironmentMotors | None = None
         self._friction: FrictionHandOver | None = None
 
     def edit_spec(self, spec: mujoco.MjSpec, target_names: list[str]) -> None:
@@ -183,7 +183,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
                 self._mjs_derivatives.append(derivative)
 
     def initialize(self, mj_model: mujoco.MjModel, model: mjwarp.Model, data: mjwarp.Data, device: str) -> None:
-        """Build the chains. Called by the entity, after the model was compiled."""
+        """Build the motors. Called by the entity, after the model was compiled."""
         kinds = mujoco.mjtIntegrator
         if self._implicit and mj_model.opt.integrator not in (kinds.mjINT_IMPLICITFAST, kinds.mjINT_IMPLICIT):
             raise StructureError(
@@ -196,7 +196,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         in_engine = [side.solves_friction for side in self._sides.values()]
         where = wp.get_device(warp_device(device))
         is_joint = self.transmission_type == TransmissionType.JOINT
-        self._chains = EnvironmentChains(
+        self._chains = EnvironmentMotors(
             self.configs,
             in_engine,
             data.nworld,
@@ -208,17 +208,17 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         )
 
     def _battery_pool(self, data: mjwarp.Data) -> BatteryPool:
-        """Return the batteries of the entity's robots, new ones if the entity is initialized again."""
+        """Return the batteries of the entity's robots, new ones if the entity is initialised again."""
         known = _pools.get(self.entity)
         if known is None or known[0] is not data:
             known = _pools[self.entity] = data, BatteryPool()
         return known[1]
 
     @property
-    def chains(self) -> EnvironmentChains:
-        """Signals, inputs and parameters of the motors in all environments, after the entity is initialized."""
+    def motors(self) -> EnvironmentMotors:
+        """Signals, inputs and parameters of the motors in all environments, after the entity is initialised."""
         if self._chains is None:
-            raise StructureError("the entity is not initialized yet; its environment does that")
+            raise StructureError("the entity is not initialised yet; its environment does that")
         return self._chains
 
     def get_command(self, data: EntityData) -> ActuatorCmd:
@@ -244,7 +244,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         own = self.cfg
         given = dict(zip(HELD_FIELDS, (own.armature, own.frictionloss, own.viscous_damping), strict=True))
         dofs = self.entity.indexing.joint_v_adr[self.target_ids].long()
-        for field, values in self.chains.held().items():
+        for field, values in self.motors.held().items():
             columns = torch.nonzero(~values[0].isnan()).flatten()
             if given[field] is None and len(columns):
                 getattr(simulation.model, field)[env_ids[:, None], dofs[columns]] = values[env_ids][:, columns]
@@ -263,13 +263,13 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
             )
         if self._friction is not None:
             self._friction.read_loads()
-        effort = self.chains.run({name: getattr(cmd, name) for name in INPUTS})
+        effort = self.motors.run({name: getattr(cmd, name) for name in INPUTS})
         if self._friction is not None:
             self._friction.hand_over()
         if not self._implicit:
             return effort
         own = slice(None) if len(self._implicit) == len(self.target_names) else self._implicit
-        derivative = self.chains.signals[DERIVATIVE][:, own].clamp(_STEEPEST, 0.0)
+        derivative = self.motors.signals[DERIVATIVE][:, own].clamp(_STEEPEST, 0.0)
         effort[:, own] -= derivative * cmd.vel[:, own]
         return torch.cat([effort, derivative], dim=1)
 
@@ -291,16 +291,16 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
             sharpen(simulation, dofs[rubs])
             given = {"dof_frictionloss": self.cfg.frictionloss, "dof_damping": self.cfg.viscous_damping}
             fields = [field for field, value in given.items() if value is None]
-            self._friction = FrictionHandOver(simulation, self.chains, rubs, dofs[rubs], fields)
+            self._friction = FrictionHandOver(simulation, self.motors, rubs, dofs[rubs], fields)
 
     def update(self, dt: float) -> None:
         """Advance the memory after a physics step of ``dt`` [s] with the efforts of the last `compute`."""
         del dt  # always the time step of the model
-        self.chains.advance()
+        self.motors.advance()
 
     def reset(self, env_ids: torch.Tensor | slice | None = None) -> None:
         """Clear the memory of environments. None means all."""
-        self.chains.reset(env_ids)
+        self.motors.reset(env_ids)
         super().reset(env_ids)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of joints in many environments, on PyTorch tensors of shape (environments, joints)."""
+"""Motors of joints in many environments, on PyTorch tensors of shape (environments, joints)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ...sim.mujoco.rows import PROPERTIES
 from ...torch import check_tensor
 from ...typing import IdsLike, PathLike
 from ..batteries import BatteryPool
-from ..chain_set import ChainSet, check_changed, signal_attr
+from ..chain_set import ALL, ChainSet, check_changed, signal_attr
 from ..fitted_motors import DrawnMotors
 from ..groups.randomisation import Distribution
 from ..random_motors import randomize, randomize_parameters
@@ -71,7 +71,7 @@ class _Parameter:
     """Whether it takes whole numbers."""
 
 
-class EnvironmentChains:
+class EnvironmentMotors:
     """Motors of some joints in all environments, with their memory.
 
     A step has two halves: `run` returns the efforts and can be repeated, and `advance` updates the memory after the
@@ -91,16 +91,16 @@ class EnvironmentChains:
     Examples:
         >>> import torch
         >>> import warp as wp
-        >>> from actuon.attach.mjlab.chains import INPUTS, EnvironmentChains
+        >>> from actuon.attach.mjlab.chains import INPUTS, EnvironmentMotors
         >>> pd = actuon.ActuatorConfig(actuon.PDControlConfig(kp=40.0, kd=1.0))
         >>> joints, cpu = {"hip": pd, "knee": pd}, wp.get_device("cpu")
-        >>> chains = EnvironmentChains(joints, [True, True], num_envs=4, device=cpu, dt=0.005)
-        >>> chains.set_parameter("controller.kp", torch.tensor([20.0, 30.0]))
+        >>> motors = EnvironmentMotors(joints, [True, True], num_envs=4, device=cpu, dt=0.005)
+        >>> motors.set_parameter("controller.kp", torch.tensor([20.0, 30.0]))
         >>> command = {name: torch.zeros(4, 2) for name in INPUTS}
         >>> command["position_target"] += 0.1
-        >>> chains.run(command)[0]
+        >>> motors.run(command)[0]
         tensor([2., 3.])
-        >>> chains.advance()
+        >>> motors.advance()
     """
 
     def __init__(
@@ -272,7 +272,7 @@ class EnvironmentChains:
                 is_broken = own.is_whole and not np.array_equal(chosen, np.rint(chosen))
                 numbers = numbers.astype(chosen.dtype if is_broken else numbers.dtype)  # the check says what is wrong
                 numbers[ids] = chosen
-                new[id(own.stage), own.name] = own.stage, numbers.ravel()
+                new[id(own.stage), own.name] = own.stage, ALL, numbers.ravel()
             check_changed(new, self._dt)
             self._chains.write(new)
 
@@ -290,18 +290,17 @@ class EnvironmentChains:
             name: As for `parameter`.
             distribution: Distribution, such as `actuon.lab.Uniform`.
             env_ids: Which environments. None means all.
-            joints: Names of the joints. Default: all. Joints without the parameter stay as they are.
+            joints: Names of the joints. Default: all. Joints without the parameter keep their values.
             default: Whether scaling and adding start from the built values, or from the present ones.
         """
         ids = ids_to_reset("env_ids", env_ids, self.shape[0])
         columns = sorted(column for own in self._having(name) for column in own.columns)
         names = [self.joint_names[column] for column in columns]
         names = [each for each in names if joints is None or each in joints]
-        baseline = self._chains.baseline if default else {}
         with self._on_stream_of_torch(), self._undone_if_held(name):
             if names:
                 rng = np.random.default_rng()
-                randomize_parameters(self._chains, self._dt, baseline, {name: distribution}, names, ids, rng)
+                randomize_parameters(self._chains, self._dt, {name: distribution}, names, ids, rng, default)
 
     @contextlib.contextmanager
     def _undone_if_held(self, name: str) -> Iterator[None]:
@@ -311,7 +310,7 @@ class EnvironmentChains:
             yield
             return
         held = self._held()
-        old = {(id(own.stage), own.name): (own.stage, self._values(own).ravel()) for own in having}
+        old = {(id(own.stage), own.name): (own.stage, ALL, self._values(own).ravel()) for own in having}
         yield
         now = self._held()
         for field, (what, instead) in HELD_FIELDS.items():
@@ -321,8 +320,8 @@ class EnvironmentChains:
 
     def _values(self, own: _Parameter, default: bool = False) -> np.ndarray:
         """Return a copy of a parameter, or of its built values, shape (environments, columns)."""
-        now = own.stage.numbers()[own.name]
-        values = self._chains.baseline.get((id(own.stage), own.name), now) if default else now
+        built = self._chains.baseline[id(own.stage), own.name]
+        values = built.copy() if default else own.stage.numbers()[own.name]
         return values.reshape(self.shape[0], -1)
 
     def draw_motors(
@@ -336,10 +335,9 @@ class EnvironmentChains:
             env_ids: Which environments. None means all.
             seed: Seed of the draw; None for a different one each time.
         """
-        ids = ids_to_reset("env_ids", env_ids, self.shape[0])
         names = list(self.joint_names)
         with self._on_stream_of_torch():
-            drawn, _ = randomize(self._chains, self._dt, names, None, from_fit, joints, ids, seed)
+            drawn, _ = randomize(self._chains, self._dt, names, None, from_fit, joints, env_ids, seed)
         assert drawn is not None
         return drawn
 
@@ -380,10 +378,7 @@ class EnvironmentChains:
             yield
             return
         if torch.cuda.is_current_stream_capturing():
-            raise StructureError(
-                "a graph is being captured, whose replays would not advance the motors; capture physics only, as mjlab "
-                "does"
-            )
+            raise StructureError("steps of motors cannot be captured; capture physics only, as mjlab does")
         stream = wp.stream_from_torch(torch.cuda.current_stream(self._torch_device))
         with wp.ScopedStream(stream, sync_enter=False):
             yield

@@ -18,7 +18,7 @@ from ...errors import ParameterError, listed, located
 from ...sim.ids import ids_to_reset, ids_to_write
 from ...sim.mujoco.friction import SOFTNESS
 from ...typing import PathLike
-from ..groups.randomisation import Distribution
+from ..groups.randomisation import Distribution, whole_numbers
 from ..groups.resolution import matching
 from .actuator import ActuonActuator
 from .chains import HELD_FIELDS
@@ -46,10 +46,10 @@ def randomize(
     Args:
         env: The environment.
         env_ids: Which environments. None means all.
-        parameter: Stage and parameter, such as ``"controller.kp"``. See `EnvironmentChains.parameter`. Joints without
-            it stay as they are.
+        parameter: Stage and parameter, such as ``"controller.kp"``. See `EnvironmentMotors.parameter`. Joints without
+            it keep their values.
         ranges: Lowest and highest number; mean and standard deviation with ``"gaussian"``. Whole numbers, such as
-            ``"delay.delay_steps"``, are equally likely, both ends included.
+            ``"delay.delay_steps"``, are equally likely, both ends included; a scaled one is rounded.
         asset_cfg: Which entity, and which of its joints.
         distribution: ``"uniform"``, ``"log_uniform"``, ``"gaussian"``, or an object of ``dr.Distribution``.
         operation: ``"scale"`` or ``"add"`` to the built value, ``"abs"`` to replace it, or an object of
@@ -63,9 +63,9 @@ def randomize(
     ids = ids_to_write("env_ids", env_ids, env.num_envs)
     entity = env.scene[asset_cfg.name]
     ours = [actuator for actuator in entity.actuators if isinstance(actuator, ActuonActuator)]
-    having = [actuator for actuator in ours if parameter in actuator.chains.parameter_names]
+    having = [actuator for actuator in ours if parameter in actuator.motors.parameter_names]
     if not having:
-        known = dict.fromkeys(name for actuator in ours for name in actuator.chains.parameter_names)
+        known = dict.fromkeys(name for actuator in ours for name in actuator.motors.parameter_names)
         raise ParameterError(
             f"entity '{asset_cfg.name}': no parameter '{parameter}'; {listed(parameter, known, 'parameters')}"
         )
@@ -75,12 +75,12 @@ def randomize(
         joints = actuator.target_names
         if actuator.transmission_type == TransmissionType.JOINT:
             joints = [*itertools.compress(joints, chosen[actuator.target_ids].tolist())]
-        is_whole = actuator.chains.is_whole(parameter)
+        is_whole = actuator.motors.is_whole(parameter)
         if is_whole and drawing is dr.gaussian:
             raise ParameterError(f"{parameter}: takes whole numbers, which 'gaussian' does not draw")
-        draws = _OfMjlab(drawing, doing, ranges, is_whole, env.device)
+        draws = _OfMjlab(drawing, doing, ranges, env.device)
         with located(f"entity '{asset_cfg.name}'"):
-            actuator.chains.randomize(parameter, draws, ids, joints, doing.uses_defaults)
+            actuator.motors.randomize(parameter, draws, ids, joints, doing.uses_defaults)
 
 
 class _OfMjlab(Distribution):
@@ -90,7 +90,6 @@ class _OfMjlab(Distribution):
         drawing: The distribution.
         doing: The operation.
         ranges: Parameters of the distribution.
-        is_whole: Whether to draw whole numbers, all equally likely.
         device: Device of PyTorch.
     """
 
@@ -101,22 +100,22 @@ class _OfMjlab(Distribution):
         drawing: dr.Distribution,
         doing: dr.Operation,
         ranges: tuple[float, float],
-        is_whole: bool,
         device: str,
     ):
-        self._drawing, self._doing, self._is_whole, self._device = drawing, doing, is_whole, device
-        self._low, self._high = (torch.tensor(float(end), device=device) for end in ranges)
+        self._drawing, self._doing, self._device = drawing, doing, device
+        self._low, self._high = (float(end) for end in ranges)
 
     def _problem(self) -> str | None:
         return None
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        drawn = self._drawing.sample(self._low, self._high + 1.0 * self._is_whole, shape, self._device)
-        drawn = drawn.floor().clamp(max=self._high) if self._is_whole else drawn
-        return np.asarray(drawn.cpu().numpy())
+        low, high = (torch.tensor(end, device=self._device) for end in (self._low, self._high))
+        return np.asarray(self._drawing.sample(low, high, shape, self._device).cpu().numpy())
 
     def apply(self, values: np.ndarray, drawn: np.ndarray, is_whole: bool = False) -> np.ndarray:
-        own = torch.tensor(values, dtype=torch.float32), torch.tensor(drawn)
+        if is_whole and self._doing is not dr.scale:
+            drawn = whole_numbers(drawn, self._low, self._high)
+        own = torch.tensor(values, dtype=torch.float32), torch.tensor(drawn, dtype=torch.float32)
         return np.asarray(self._doing.combine(*own).numpy())
 
 
@@ -153,7 +152,7 @@ def randomize_motors(
         if joints is not None and chosen is not None:
             own = {regex: joints[regex] for regex, found in chosen.items() if found & set(actuator.target_names)}
         if own is None or own:
-            actuator.chains.draw_motors(from_fit, own, ids, int(torch.randint(2**31, ())))
+            actuator.motors.draw_motors(from_fit, own, ids, int(torch.randint(2**31, ())))
             actuator.write_held(env.sim, rows)
 
 

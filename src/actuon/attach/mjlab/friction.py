@@ -14,7 +14,7 @@ from ...components.effects.friction import JOINT_LOAD
 from ...sim.mujoco.friction import SOFTNESS, warp_load_reader
 from ...sim.mujoco.rows import PROPERTIES
 from ..solved_by_engine import FRICTION
-from .chains import EnvironmentChains
+from .chains import EnvironmentMotors
 
 if TYPE_CHECKING:
     from mjlab.sim import Simulation
@@ -37,7 +37,7 @@ class FrictionHandOver:
     def __init__(
         self,
         simulation: Simulation,
-        chains: EnvironmentChains,
+        chains: EnvironmentMotors,
         columns: list[int],
         dofs: torch.Tensor,
         fields: Sequence[str],

@@ -20,7 +20,7 @@ from ...components.sensors.encoder import EncoderSensorConfig
 from ...declare.config import Config
 from ...logs import Finding, Log
 from ..log_names import numbered
-from ..model import ZERO, Model, Parameter, place_of, with_values
+from ..model import ENCODER_OFFSET, Model, Parameter, place_of, with_values
 
 if TYPE_CHECKING:
     from .known_load import Load
@@ -79,10 +79,10 @@ class Trials:
         return self.count, len(self.runs), len(self.models)
 
     @property
-    def zeros(self) -> np.ndarray:
-        """Encoder offsets of the logs, ``log.zero`` [rad or m], shape (C, R, J)."""
+    def encoder_offsets(self) -> np.ndarray:
+        """Encoder offsets of the logs, ``log.encoder_offset`` [rad or m], shape (C, R, J)."""
         none = np.zeros(self.shape[:2])
-        return np.stack([own.get(ZERO, none) for own in self.values], axis=-1)
+        return np.stack([own.get(ENCODER_OFFSET, none) for own in self.values], axis=-1)
 
     @property
     def biases(self) -> np.ndarray:
@@ -107,9 +107,9 @@ class Trials:
         return dataclasses.replace(self, values=values, runs=tuple(self.runs[i] for i in runs))
 
     def by_shared_numbers(self) -> list[tuple[list[int], Trials]]:
-        """Return groups of runs with equal shared parameters, each with its trials.
+        """Return sets of runs with equal shared parameters, each with its trials.
 
-        Some parameters, such as the input scale of a network, have one value for all DOFs of a simulation. In a group,
+        Some parameters, such as the input scale of a network, have one value for all DOFs of a simulation. In a set,
         they are fixed in the model.
         """
         shared = [_shared_paths(model) for model in self.models]
@@ -145,11 +145,11 @@ def _shared_paths(model: Model) -> list[str]:
 
 @dataclass(frozen=True)
 class Parts:
-    """Assignment of runs to logs or units.
+    """Assignment of runs to logs or robots.
 
     Args:
-        names: Names of the K logs or units.
-        of_run: Index of the log or unit of each run, shape (R,).
+        names: Names of the K logs or robots.
+        of_run: Index of the log or robot of each run, shape (R,).
     """
 
     names: tuple[str, ...]
@@ -157,7 +157,7 @@ class Parts:
 
     @classmethod
     def by_name(cls, names: Sequence[str]) -> Parts:
-        """Return the assignment for the name of each run's log or unit."""
+        """Return the assignment for the name of each run's log or robot."""
         known = tuple(dict.fromkeys(names))
         return cls(known, np.array([known.index(name) for name in names], dtype=int))
 
@@ -238,7 +238,7 @@ class Plant(ABC):
         return np.stack([np.abs(run).mean(axis=1) for run in self._residuals(trials)], axis=1)
 
     def _by_shared_numbers(self, trials: Trials) -> Iterator[tuple[list[int], Plant, Trials]]:
-        """Yield groups of runs, with the plant and the trials of each. See `Trials.by_shared_numbers`."""
+        """Yield sets of runs, with the plant and the trials of each. See `Trials.by_shared_numbers`."""
         for runs, group in trials.by_shared_numbers():
             yield runs, self if len(runs) == len(self.runs) else self.replace(runs=runs), group
 
@@ -258,13 +258,13 @@ class Plant(ABC):
         """
         return self
 
-    def parts(self, per: Literal["log", "unit"]) -> Parts:
-        """Return the assignment of runs to logs, or to units of a fleet.
+    def parts(self, per: Literal["log", "robot"]) -> Parts:
+        """Return the assignment of runs to logs, or to robots of a fleet.
 
         A log is a path and a recording; names of logs with the same path are numbered.
         """
-        if per == "unit":
-            return Parts.by_name([run.unit for run in self.runs])
+        if per == "robot":
+            return Parts.by_name([run.robot for run in self.runs])
         logs = [(run.path, run.recording) for run in self.runs]
         distinct = list(dict.fromkeys(logs))
         names = dict(zip(distinct, numbered([path for path, _ in distinct]), strict=True))

@@ -98,7 +98,7 @@ def load_plant(
         usual_model=values.get("model"),
         free=values.get("free"),
         fix=values.get("fix"),
-        has_own_zeros="encoder_offset" in values or "zeros" in values,
+        encoder_offset_per_log="encoder_offset" in values or "zeros" in values,
     )
 
 

@@ -13,14 +13,14 @@ from ...errors import LogError, ParameterError
 from ...logs import Log
 from ...robot_source import find_source
 from ...typing import PathLike
-from ..model import LOG, ZERO, Model, Parameter, changed, is_of_link, place_of
+from ..model import ENCODER_OFFSET, LOG, Model, Parameter, changed, is_of_link, place_of
 from .joint_alone import JointAlone, LoadsAlong
 from .plant import Plant, Scales, Signal, Trials
 from .robot_batch import RobotBatch
 from .robot_model import RobotModel
 from .runs import Run, usual_step
 
-MOST_ZERO = 0.3
+LARGEST_OFFSET = 0.3
 """Largest offset of an encoder [rad or m]."""
 _USUAL = "m3+limit"
 _DAMPING, _ARMATURE = "controller.kd", "transmission.reflected_inertia"
@@ -46,13 +46,13 @@ class RobotPlant(Plant):
         usual_model: Name of the default preset. Default: ``m3+limit``.
         free: Ranges of further free parameters by joint and path.
         fix: Known values by joint and path.
-        has_own_zeros: Estimate encoder offsets for each log. Default: encoders agree with the robot's file.
+        encoder_offset_per_log: Estimate encoder offsets for each log. Default: encoders agree with the robot's file.
         together: Search all joints together in the whole robot, even if each could be searched alone. Needed by models
             that leave armature, damping and friction to the robot's file.
 
     Examples:
         >>> time = np.arange(0.0, 0.5, 0.01)
-        >>> joint = actuon.fit.JointLog("joint1", 0.1 * np.sin(3.0 * time), 0.1 * np.sin(3.0 * time))
+        >>> joint = actuon.fit.JointLog("joint1", 0.1 * np.sin(time - 0.1), 0.1 * np.sin(time))
         >>> log = actuon.fit.Log("run", time, (joint,))
         >>> plant = actuon.fit.RobotPlant(actuon.assets.arm_mjcf, [log])
         >>> plant.joints, plant.dt
@@ -68,7 +68,7 @@ class RobotPlant(Plant):
         usual_model: str | None = None,
         free: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
         fix: Mapping[str, Mapping[str, float]] | None = None,
-        has_own_zeros: bool = False,
+        encoder_offset_per_log: bool = False,
         together: bool = False,
     ):
         if not logs:
@@ -77,8 +77,8 @@ class RobotPlant(Plant):
         self.usual_model = usual_model or _USUAL
         self._free, self._fix = dict(free or {}), dict(fix or {})
         self._together = together
-        if has_own_zeros:
-            self.log_parameters = (Parameter(ZERO, -MOST_ZERO, MOST_ZERO, 0.0, per="log"),)
+        if encoder_offset_per_log:
+            self.log_parameters = (Parameter(ENCODER_OFFSET, -LARGEST_OFFSET, LARGEST_OFFSET, 0.0, per="log"),)
         self._robot = RobotModel(find_source(robot).with_robot().file, logs)
         self.findings = tuple(self._robot.findings)
         dt = usual_step(logs, _STEPS) if dt is None else float(dt)

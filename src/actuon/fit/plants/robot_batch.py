@@ -18,7 +18,7 @@ from ...components.delay_time import InterpolatedDelayConfig
 from ...declare.registry import ComponentKind
 from ...sim import Articulation
 from ...sim.mujoco import mute_mujoco_warnings
-from ..model import ZERO, Model, is_of_link, is_outside, place_of
+from ..model import ENCODER_OFFSET, Model, is_of_link, is_outside, place_of
 from .load_stage import MOTOR_ENABLED, MotorSwitchConfig
 from .plant import Signal, Trials
 from .robot_model import RobotModel
@@ -57,7 +57,7 @@ class _Inputs:
     """Values of each joint by path, shape (C, R)."""
     biases: np.ndarray
     """Biases of the encoder stages [rad or m], shape (C, R, J)."""
-    zeros: np.ndarray
+    encoder_offsets: np.ndarray
     """Encoder offsets of the logs [rad or m], shape (C, R, J)."""
 
 
@@ -105,14 +105,14 @@ class RobotBatch:
         self._order = np.argsort(self._columns)
         self._writers = self._find_writers(configs)
         self._table = [
-            {path: np.full(self._simulation.num_envs, np.nan) for path in model.written_paths if path != ZERO}
+            {path: np.full(self._simulation.num_envs, np.nan) for path in model.written_paths if path != ENCODER_OFFSET}
             for model in models
         ]
         """Present values of each joint in the actuators and the engine, by path, shape (N,)."""
         self._joint = np.arange(len(models))
         shape = (len(self._slots), candidates, len(models))
         self._late, self._share = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
-        self._bias, self._zero = np.zeros(shape), np.zeros(shape)
+        self._bias, self._encoder_offset = np.zeros(shape), np.zeros(shape)
         self._plan()
 
     def _plan(self) -> None:
@@ -219,7 +219,7 @@ class RobotBatch:
             look: Callback after each step, with the step and the signal, shape (S, C, J).
             end: Callback at the end of a run, with the slot, the run and a mask of diverged candidates, shape (C,).
         """
-        inputs = _Inputs(trials.values, trials.biases.astype(float), trials.zeros)
+        inputs = _Inputs(trials.values, trials.biases.astype(float), trials.encoder_offsets)
         robots = self._articulation
         shape = (len(self._slots), self.candidates, len(self._columns))
         is_dead = np.zeros(self._simulation.num_envs, bool)
@@ -229,7 +229,7 @@ class RobotBatch:
             if step in self._begins:
                 self._begin(self._begins[step], inputs, is_dead)
             if is_commanded:
-                robots.set_dof_position_targets(self._inputs(self._command, step, self._zero))
+                robots.set_dof_position_targets(self._inputs(self._command, step, self._encoder_offset))
             if is_pushed:
                 self._actuators.set_dof_feedforward_effort_targets(self._inputs(self._effort, step))
             if self._is_switched:
@@ -243,7 +243,7 @@ class RobotBatch:
             self._stop_diverged(is_dead, is_last=step >= max(self._begins))
             if signal == "position":
                 position = robots.values("joint_q")[: self._trials]
-                look(step, position[:, self._columns].reshape(shape) + self._bias + self._zero)
+                look(step, position[:, self._columns].reshape(shape) + self._bias + self._encoder_offset)
             else:
                 effort = robots.get_dof_efforts().numpy()[: self._trials]
                 look(step, effort[:, self._columns].reshape(shape))
@@ -318,8 +318,8 @@ class RobotBatch:
             envs = self._envs(slot)
             of = np.arange(len(envs)) % self.candidates
             position, velocity = self._runs[run].start
-            self._bias[slot], self._zero[slot] = inputs.biases[:, run], inputs.zeros[:, run]
-            first = position - self._bias[slot] - self._zero[slot]
+            self._bias[slot], self._encoder_offset[slot] = inputs.biases[:, run], inputs.encoder_offsets[:, run]
+            first = position - self._bias[slot] - self._encoder_offset[slot]
             self._simulation.reset(envs)
             self._articulation.set_dof_positions(first[of][:, self._order], indices=envs)
             self._articulation.set_dof_velocities(np.repeat(velocity[None, self._order], len(envs), 0), indices=envs)

@@ -15,7 +15,7 @@ from ..folder import Folder
 from ..plots import log_charts
 from ..replay import LogWork, Replayed, command_of, fittable
 from ..session import Session
-from .drive import DrivePanel
+from .motion import MotionPanel
 
 _NONE = "choose a log"
 
@@ -28,7 +28,7 @@ class LogPanel:
         session: Session of the robot.
         folder: Folder of the logs.
         background: Process that replays and fits.
-        drive: Panel that plays the commands of a log.
+        motion: Panel that plays the commands of a log.
         joint: Returns the name of the selected joint.
     """
 
@@ -38,10 +38,10 @@ class LogPanel:
         session: Session,
         folder: Folder,
         background: Background,
-        drive: DrivePanel,
+        motion: MotionPanel,
         joint: Callable[[], str],
     ):
-        self._gui, self._session, self._folder, self._drive, self._joint = gui, session, folder, drive, joint
+        self._gui, self._session, self._folder, self._motion, self._joint = gui, session, folder, motion, joint
         self.work = LogWork(session, background)
         self._file = gui.add_dropdown("Log", (_NONE, *folder.files(ENDINGS)), hint=f"In {folder.root}.")
         self._file.on_update(lambda event: self._load() if event.client is not None else None)
@@ -75,7 +75,7 @@ class LogPanel:
     def _play_commands(self) -> None:
         try:
             if self.work.log is not None:
-                self._drive.play(command_of(self.work.log))
+                self._motion.play(command_of(self.work.log))
         except ActuonError as error:
             self.work.error = str(error)
 

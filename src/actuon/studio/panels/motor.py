@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..numbers import Number, alike, numbers_of, stage_titles
+from ..numbers import Number, alike, exact, numbers_of, stage_titles
 from ..robot import MODES
 from ..session import Session
 
@@ -132,7 +132,7 @@ class MotorPanel:
             return
         stage, name = number.stage, number.name
         of_file = getattr(self._session.file_configs[self.joint.value].stages[stage], name)
-        shown = f"{of_file:.7f}".rstrip("0").rstrip(".") if number.is_slider else of_file
+        shown = exact(of_file) if number.is_slider else of_file
         button = self._gui.add_button(f"↺ restore {name} = {shown}", color="gray", visible=False)
         button.on_click(lambda _: self._session.ask(self._session.restore, self.joints(), stage, name))
         self._restores[stage, name] = button

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..drive import HOLD, KINDS, RECORDED, Command, Drive
+from ..motion import HOLD, KINDS, RECORDED, Command, Motion
 from ..numbers import alike
 from ..session import Session
 from .motor import ALIKE, ALL, THIS
@@ -15,7 +15,7 @@ _PUSH = 80.0
 _KNOCK = 5.0
 
 
-class DrivePanel:
+class MotionPanel:
     """Controls in the container that is current in a viser GUI.
 
     Args:
@@ -27,18 +27,18 @@ class DrivePanel:
     def __init__(self, gui: Any, session: Session, joint: Callable[[], str]):
         self._session, self._joint = session, joint
         self._command: Command | None = None
-        self._shown = session.drive
-        slides, drive = session.real.slides[session.drive.columns[0]], session.drive
+        self._shown = session.motion
+        slides, motion = session.real.slides[session.motion.columns[0]], session.motion
         unit, reach = ("m", 0.1) if slides else ("rad", 1.0)
-        self._kind = gui.add_dropdown("Command", KINDS, initial_value=drive.kind)
+        self._kind = gui.add_dropdown("Command", KINDS, initial_value=motion.kind)
         self._scope = gui.add_dropdown("Moves", (ALIKE, THIS, ALL))
-        self._amplitude = gui.add_slider(f"Amplitude [{unit}]", 0.0, reach, reach / 100.0, drive.amplitude)
+        self._amplitude = gui.add_slider(f"Amplitude [{unit}]", 0.0, reach, reach / 100.0, motion.amplitude)
         self._frequency = gui.add_slider(
             "Frequency [Hz]",
             0.1,
             20.0,
             0.1,
-            drive.frequency,
+            motion.frequency,
             hint="Frequency of sine and step; final frequency of a chirp.",
         )
         self._offset = gui.add_slider(f"Offset [{unit}]", -reach, reach, reach / 100.0, 0.0)
@@ -63,11 +63,11 @@ class DrivePanel:
         session = self._session
         if self._kind.value == RECORDED and self._command is None:
             session.message = "no recorded command: load a log in the tab Log first"
-            self._kind.value = session.drive.kind
+            self._kind.value = session.motion.kind
             return
         joint = self._joint()
         joints = {THIS: [joint], ALL: session.joints}.get(self._scope.value) or alike(session.real.configs, joint)
-        drive = Drive(
+        motion = Motion(
             self._kind.value,
             tuple(session.dof_names.index(name) for name in joints),
             0.0 if self._kind.value == HOLD else self._amplitude.value,
@@ -76,7 +76,7 @@ class DrivePanel:
             self._command,
             session.dof_names,
         )
-        session.ask(session.set_drive, drive)
+        session.ask(session.set_motion, motion)
 
     def play(self, command: Command) -> None:
         """Play a recorded command."""
@@ -86,12 +86,12 @@ class DrivePanel:
 
     def refresh(self) -> None:
         """Show the state of the session, which other tabs may have changed."""
-        drive = self._session.drive
-        if drive is not self._shown and not self._session.has_changes:
-            self._shown = drive
-            self._kind.value, self._frequency.value, self._offset.value = drive.kind, drive.frequency, drive.offset
-            if drive.kind != HOLD:
-                self._amplitude.value = drive.amplitude
+        motion = self._session.motion
+        if motion is not self._shown and not self._session.has_changes:
+            self._shown = motion
+            self._kind.value, self._frequency.value, self._offset.value = motion.kind, motion.frequency, motion.offset
+            if motion.kind != HOLD:
+                self._amplitude.value = motion.amplitude
         self._pause.label = "Resume" if self._session.is_paused else "Pause"
         if self._ideal.value != (self._session.ideal is not None) and not self._session.has_changes:
             self._ideal.value = self._session.ideal is not None

@@ -36,7 +36,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Drive:
+class Motion:
     """Target positions around those of the start."""
 
     kind: str = HOLD
