@@ -84,7 +84,7 @@ class _Draft:
         return self.new[key][2]
 
     def room(self, chosen: _Chosen, place: Place) -> np.ndarray | None:
-        """Return the longest delays that a stage has memory for, shape (m,); None if the place is no delay."""
+        """Return the longest delays that a stage has memory for, shape (m,); None for other parameters."""
         stage = chosen.stage(place)
         if isinstance(stage, DelayTime) and place.name == "delay":
             return stage.longest(self._dt)[chosen.at]
