@@ -212,7 +212,7 @@ class RotorInertia(HandOver):
             return
         self._say(columns, self._own)
         undo.callback(self._properties.keep(self._articulation.at.of_dofs(columns)))
-        self._write(columns, self._values(columns, self._own))
+        self._write(np.arange(len(self._own)), columns, self._values(columns, self._own))
 
     def _warn_of_none(self) -> None:
         engine = type(self._articulation.simulation).__name__
@@ -269,14 +269,15 @@ class RotorInertia(HandOver):
             return
         self._own[:, first] = held[:, first]
         values = self._values(columns, self._own)
-        if np.array_equal(held[:, columns], values):
+        rows = np.flatnonzero((held[:, columns] != values).any(axis=1))
+        if not rows.size:
             return
         if first.size:
             self._undo.callback(self._properties.keep(at.of_dofs(first)))
-        self._write(columns, values)
+        self._write(rows, columns, values[rows])
 
-    def _write(self, columns: np.ndarray, values: np.ndarray) -> None:
-        at = self._articulation.at.of_dofs(columns)
+    def _write(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
+        at = self._articulation.at.subset(rows, columns)
         self._properties.set(at, armature=values)
         now = self._properties.get("armature", at)
         if now is None or not np.allclose(now, values, rtol=1e-5):

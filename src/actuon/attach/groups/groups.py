@@ -101,7 +101,17 @@ class ActuatorGroups(Attachment):
         super().__init__(articulation, build, given, auto)
 
     def step(self) -> None:
-        """Step all groups, and write the efforts to the engine. Each step of physics does so as well."""
+        """Step all groups, and write the efforts to the engine. Each step of physics does so as well.
+
+        Examples:
+            >>> pd = actuon.lab.IdealPDActuatorCfg([".*"], stiffness=600.0, damping=50.0)
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
+            ...     groups = actuon.lab.ActuatorGroups(actuon.Articulation("link0"), {"arm": pd})
+            ...     groups.articulation.set_dof_position_targets(0.01)
+            ...     groups.step()
+            ...     print(groups["arm"].applied_effort[0, 0].item())
+            6.0
+        """
         self._step_now(self.articulation.simulation.dt)
 
     def __getitem__(self, name: str) -> ActuatorBase:
@@ -288,8 +298,8 @@ class HeldByEngine(HandOver):
         for parameter in ("armature", "friction", "viscous_friction", *own):
             if model.parameters.is_given(parameter):
                 self._push(name, parameter)
-        undo.callback(model.detach)
-        model.attach(functools.partial(self._on_change, name), self._efforts.computed, self._efforts.given, columns)
+        undo.callback(model._detach)
+        model._attach(functools.partial(self._on_change, name), self._efforts.computed, self._efforts.given, columns)
 
     def _on_change(self, name: str, parameter: str) -> None:
         """Write a drawn parameter to the engine."""
@@ -353,12 +363,12 @@ class HeldByEngine(HandOver):
 
     def has_run(self, dt: float) -> None:
         for model in self._groups.values():
-            model.efforts_changed()
+            model._efforts_changed()
 
     def reset(self, rows: np.ndarray) -> None:
         for model in self._groups.values():
             model.reset(rows)
-            model.efforts_changed()
+            model._efforts_changed()
 
     def last_step(self) -> dict[str, np.ndarray]:
         return {"limits_changed": self._limits_changed}
@@ -374,17 +384,17 @@ class HeldByEngine(HandOver):
         return {
             f"group '{name}'/{key}": values
             for name, model in self._groups.items()
-            for key, values in model.drawn().items()
+            for key, values in model._drawn().items()
         }
 
     def check_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
         for name, model in self._groups.items():
             group = f"group '{name}'/"
-            model.check_drawn(f"{where}: {group}", {key: contents[f"{group}{key}"] for key in model.drawn()})
+            model._check_drawn(f"{where}: {group}", {key: contents[f"{group}{key}"] for key in model._drawn()})
 
     def take_kept(self, contents: Mapping[str, np.ndarray]) -> None:
         for name, model in self._groups.items():
-            model.redraw({key: contents[f"group '{name}'/{key}"] for key in model.drawn()})
+            model._redraw({key: contents[f"group '{name}'/{key}"] for key in model._drawn()})
 
     def parameters(self) -> dict[str, tuple[Field[Any], wp.array]]:
         return {
