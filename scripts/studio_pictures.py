@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from actuon.studio.drive import CHIRP, CHIRP_SECONDS, Drive
+
 from actuon import assets, quiet
 from actuon.robot_source import find_source
 from actuon.studio import Session, Studio
-from actuon.studio.drive import CHIRP, CHIRP_SECONDS, Drive
 from actuon.studio.scene import poses_of
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
