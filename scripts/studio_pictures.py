@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-
 from actuon import assets, quiet
 from actuon.robot_source import find_source
 from actuon.studio import Session, Studio
