@@ -518,7 +518,7 @@ class LimitedEfforts:
     """DOFs whose efforts are limited in one launch."""
 
     columns: np.ndarray
-    """Which DOFs, shape (J,)."""
+    """Columns of the DOFs, shape (J,)."""
     is_implicit: bool
     """Whether they are implicit."""
     largest: wp.array | None = None

@@ -177,7 +177,7 @@ class _Predictors:
     shifted: float = np.inf
     """Error of the command with an unusual or negative delay."""
     lag: float = 0.0
-    """That delay [s]."""
+    """Delay at this error [s]."""
 
     @classmethod
     def of(cls, time: np.ndarray, joint: JointLog) -> _Predictors:

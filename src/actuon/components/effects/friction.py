@@ -255,7 +255,7 @@ class EffectFriction(Friction, Effect):
     OPTIONAL_INPUTS = (JOINT_LOAD,)
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws: load, budget, effort after friction, and friction for an engine to solve instead."""
+        """Return the stage functions: load, budget, effort after friction, and friction that an engine may solve."""
         depends_on_load = any(self._values[name] is not None for name in LOAD_PARAMETERS)
         if self.behind_spring:
             return Law(spring_load_law, ("load",)), Law(loaded_law, ("budget",)), Law(spring_brake_law)
