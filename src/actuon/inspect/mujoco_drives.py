@@ -84,11 +84,10 @@ class _Model:
                 gains = self._gains(joint, float(kp[i]), float(kd[i]))
                 speed, reduction = self.urdf.speeds.get(name), self.urdf.reductions.get(name)
                 drive = OwnDrive(*gains, effort, speed, reduction, **self._late(joint, bool(kp[i] or kd[i])))
-            moved = float(loads[i]), float(self._model.dof_armature[dof])
+            armature, viscous = (float(each[dof]) for each in (self._model.dof_armature, self._model.dof_damping))
+            where = robot.dof_paths[i], robot.slides[i]
             joints.append(
-                OwnJoint(
-                    name, robot.dof_paths[i], robot.slides[i], drive, why_not, *moved, through_tendon=bool(through)
-                )
+                OwnJoint(name, *where, drive, why_not, float(loads[i]), armature, viscous, through_tendon=bool(through))
             )
         return joints
 

@@ -125,6 +125,8 @@ class OwnJoint:
     unknown."""
     armature: float = 0.0
     """Armature in the file [kg·m² or kg]."""
+    damping: float = 0.0
+    """Viscous damping in the file [N·m·s/rad or N·s/m]."""
     through_tendon: bool = False
     """Whether a tendon moves the joint."""
 

@@ -50,7 +50,8 @@ def panels_of(subjects: Sequence[Subject]) -> list[tuple[str, list[Subject]]]:
             more = f" and {len(same) - 2} more" if len(same) > 3 else ""
             names = ", ".join(subject.name for subject in (same[:2] if more else same))
             loads = [subject.inertia for subject in same if subject.inertia is not None]
-            merged = dataclasses.replace(same[0], joints=joints, inertia=min(loads, default=None))
+            damping = min(subject.damping for subject in same)
+            merged = dataclasses.replace(same[0], joints=joints, inertia=min(loads, default=None), damping=damping)
             panels.append((f"{names}{more}", [merged]))
         return panels
     if len(subjects) == len(sources):
