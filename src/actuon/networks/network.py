@@ -260,7 +260,7 @@ def _check_size(network: Network) -> None:
     units = sum(4 * layer.hidden for layer in network.recurrent) + sum(len(dense.bias) for dense in network.dense)
     if not 0 < network.inputs <= MOST_UNITS or units > MOST_UNITS:
         raise ParameterError(
-            f"the network has {network.inputs} inputs and {units} units; must have at most {MOST_UNITS} of each"
+            f"the network has {network.inputs} inputs and {units} units; must have 1 to {MOST_UNITS} of each"
         )
 
 

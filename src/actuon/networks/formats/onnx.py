@@ -159,7 +159,8 @@ def _array(onnx: ModuleType, tensor: TensorProto, path: Path) -> np.ndarray:
     size = int(np.prod([int(n) for n in tensor.dims], dtype=object)) if tensor.dims else 1
     if any(n < 0 for n in tensor.dims) or size > _LARGEST_FILE // 4:
         raise ParameterError(
-            f"'{path}': tensor '{tensor.name}' has the shape {list(tensor.dims)}; must fit into {_LARGEST_FILE} bytes"
+            f"'{path}': tensor '{tensor.name}' has the shape {list(tensor.dims)}; lengths must be ≥ 0, "
+            f"and the tensor must fit into {_LARGEST_FILE} bytes"
         )
     if tensor.raw_data and len(tensor.raw_data) < size:
         raise ParameterError(f"'{path}': tensor '{tensor.name}' has too few bytes for {list(tensor.dims)} entries")
