@@ -157,7 +157,7 @@ def value_at(actuator: ActuatorConfig, path: str) -> float | None:
 
 
 def with_values(actuator: ActuatorConfig, values: dict[str, float]) -> ActuatorConfig:
-    """Return the chain with other values, validated together. Ignores paths of the link and the log."""
+    """Return the motor model with other values, validated together. Ignores paths of the link and the log."""
     by_stage: dict[int, dict[str, float]] = {}
     for path, value in values.items():
         place = place_of(actuator, path)
