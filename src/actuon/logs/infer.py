@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inference from the numbers of a log, if it does not state them: units, lost signs, counters and turns.
+"""Inference of units, lost signs, counters and turns from the numbers of a log.
 
 Functions return the changed numbers, and findings on the change.
 """
