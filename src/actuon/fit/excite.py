@@ -363,7 +363,7 @@ def excite(
     """
     options = options or ExcitationOptions()
     if not model.parameters:
-        raise ParameterError(f"{model.name}: has no free parameter that a motion could determine; free at least one")
+        raise ParameterError(f"{model.name}: has no free parameters; free at least one")
     start = float(np.clip(0.0, limits.low, limits.high))
     segments = int(np.clip(round(options.seconds / 1.5), 3, 16))
     shapes = Trajectories(limits.low, limits.high, start, options.seconds, options.rate, segments)
