@@ -694,7 +694,7 @@ class Articulation:
             return given
         return self._find(given, self.get_tendon_names(), "tendon", " with a drive")
 
-    # Values as they are
+    # Arrays of the simulation
 
     def live(self, kind: str) -> wp.array | None:
         """Return the simulation's own array, shape (N, D), not copied. The next step overwrites it.
@@ -756,7 +756,7 @@ class Articulation:
             self._views[kind] = array, view
         return view
 
-    # Which robots and DOFs, and which numbers
+    # Arguments
 
     def _get(self, kind: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
         simulation = self.simulation
