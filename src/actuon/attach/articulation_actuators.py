@@ -34,7 +34,7 @@ class ArticulationActuators(Attachment):
     """Actuators of robots in a simulation, which are stepped before each step of physics.
 
     The actuators are those of the ``NewtonActuator`` prims below the robot, or of the ``actuon.yaml`` next to its file
-    (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine's own drives are disabled on the DOFs
+    (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine drives are disabled on the DOFs
     that have an actuator, and read back; the other DOFs keep theirs. If no actuators are found, the logger
     ``actuon.actuators`` warns, and nothing is driven.
 

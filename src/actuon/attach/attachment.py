@@ -674,7 +674,7 @@ class Attachment:
         self._chains.batteries.lead(self._chains.states)
 
     def close(self) -> None:
-        """Remove the efforts, and restore the engine's drives and properties. May be called again.
+        """Remove the efforts, and restore the engine drives and properties. May be called again.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf):

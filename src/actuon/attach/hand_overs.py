@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hand-overs: changes of an attachment in an engine, which last until the attachment is closed.
 
-The engine's own drives are disabled. Joints get the inertia of rotors as armature, and the friction of motors. Efforts
+The engine drives are disabled. Joints get the inertia of rotors as armature, and the friction of motors. Efforts
 are written unchanged or, with ``effort_mode="implicit"``, with their derivatives by position and velocity and their
 bounds.
 """
@@ -131,7 +131,7 @@ class Efforts:
     engine: wp.array
     """Efforts for the engine."""
     applied: wp.array
-    """Applied efforts of the joints, by the chains or by the engine's own drive."""
+    """Applied efforts of the joints, by the chains or by the engine drive."""
 
 
 class Inputs(HandOver):

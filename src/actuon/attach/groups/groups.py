@@ -82,9 +82,9 @@ class ActuatorGroups(Attachment):
         self.unassigned = [
             name for i, name in enumerate(articulation.dof_names) if not any(i in chosen for chosen in columns.values())
         ]
-        """Joints in no group. They keep the engine's drive."""
+        """Joints in no group. They keep the engine drive."""
         if self.unassigned:
-            _log.warning("joints in no group, which keep the engine's drive: %s", ", ".join(self.unassigned))
+            _log.warning("joints in no group, which keep the engine drive: %s", ", ".join(self.unassigned))
         self.groups = {name: _model_of(articulation, name, cfg, columns[name]) for name, cfg in groups.items()}
         """Models by the names of their groups."""
         self._modes = {name: _mode_of(name, model, effort_mode) for name, model in self.groups.items()}
@@ -179,8 +179,8 @@ def _mode_of(name: str, model: ActuatorBase, given: str | None) -> str:
         return mode
     if own != EXPLICIT:
         raise ParameterError(
-            f"group '{name}': effort_mode: got '{own}' for {type(model).__name__}, which is the engine's own "
-            "drive and gets no efforts; leave it out"
+            f"group '{name}': effort_mode: got '{own}' for {type(model).__name__}, which is the engine drive "
+            "and gets no efforts; leave it out"
         )
     return own
 
@@ -267,7 +267,7 @@ class HeldByEngine(HandOver):
         """Whether effort limits of each group were drawn."""
         self.common = {f"group '{name}'/{STREAM}" for name in groups}
         self._drive_bounds: dict[str, tuple[wp.array, wp.array]] = {}
-        """Lowest and highest effort of the engine's own drives [N·m or N], each of shape (N, J)."""
+        """Lowest and highest effort of the engine drives [N·m or N], each of shape (N, J)."""
         self._settlers = []
         for name, model in groups.items():
             if model.is_implicit_model:

@@ -24,7 +24,7 @@ from .tensors import to_numpy
 
 
 class ImplicitActuator(ActuatorBase):
-    """The engine's own drive. Commands are passed on; efforts are its equation, evaluated for telemetry.
+    """The engine drive. Commands are passed on; efforts are its equation, evaluated for telemetry.
 
     ``effort_limit`` and ``effort_limit_sim`` are one parameter, and so are the velocity limits: ``cfg`` of the model
     shows the given one as both. A ``velocity_limit`` alone is not used, and is None in ``cfg``. An
