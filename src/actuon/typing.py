@@ -5,11 +5,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import warp as wp
+
+if TYPE_CHECKING:
+    import torch
+
+    Tensor: TypeAlias = torch.Tensor | np.ndarray
+    """An array that groups return: a PyTorch tensor if PyTorch is imported, otherwise a NumPy array."""
+else:
+    Tensor = Any
 
 
 class DLPackArray(Protocol):
@@ -31,5 +39,3 @@ DeviceLike: TypeAlias = wp.Device | str | None
 """A Warp device or its name, such as ``"cuda:0"``. None means Warp's current device."""
 PathLike: TypeAlias = str | os.PathLike[str]
 """Path of a file."""
-Tensor: TypeAlias = Any
-"""An array that groups return: a PyTorch tensor if PyTorch is imported, otherwise a NumPy array."""

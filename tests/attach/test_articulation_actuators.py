@@ -426,6 +426,19 @@ def test_a_robot_without_actuators_gets_an_empty_set_and_the_log_says_so(tmp_pat
     assert len(caplog.messages) == 2
 
 
+def test_the_log_names_joints_without_gains(tmp_path, caplog):
+    """If a file says so, such as one that `actuon init` wrote; a config from Python is not mentioned."""
+    shutil.copy(ARM, tmp_path)
+    entries = [actuon.ActuatorEntry(name, name, pd(kp, 0.0)) for name, kp in (("joint1", 5.0), ("joint2", 0.0))]
+    actuon.save_actuators(tmp_path / "arm.actuon.yaml", entries)
+    with MujocoSimulation(tmp_path / "arm.xml"):
+        ArticulationActuators("link0").close()
+        assert caplog.messages[-1].startswith("kp and kd are 0: these joints will not track targets: joint2; ")
+        caplog.clear()
+        ArticulationActuators.from_actuators("link0", [(pd(0.0, 0.0), "joint2")])
+        assert caplog.messages == []
+
+
 def test_files_that_cannot_be(tmp_path):
     shutil.copy(ARM, tmp_path)
     with MujocoSimulation(tmp_path / "arm.xml"):

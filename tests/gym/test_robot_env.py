@@ -44,7 +44,7 @@ def make(robot):
     made = []
 
     def make(*arguments, **options):
-        made.append(RobotEnv(robot, *arguments, **{"reward": nothing, **options}))
+        made.append(RobotEnv(options.pop("robot", robot), *arguments, **{"reward": nothing, **options}))
         return made[-1]
 
     yield make
@@ -157,6 +157,11 @@ def test_actions_may_mean_something_else(make):
         ({"motors": {"hipp": PD}}, "motors: there is no joint 'hipp'; joints: hip, knee. Did you mean 'hip'"),
         ({"motors": {"hip": 3}}, "motors: hip: got 3; must be an ActuatorConfig"),
         ({"motors": "none.yaml"}, "none.yaml"),
+        ({"motors": "ak80-99"}, "motors: 'ak80-99' is neither a file .* nor a motor; .*Did you mean 'ak80-9'"),
+        ({"robot": 3}, "robot: got 3; must be the path of an MJCF or URDF file"),
+        ({"action_scale": "x"}, "action_scale: got 'x'; must be a finite number"),
+        ({"action_scale": np.nan}, "action_scale: got nan; must be a finite number"),
+        ({"width": "x"}, "width: got 'x'; must be a whole number ≥ 1"),
         ({"substeps": 0}, "substeps: got 0; must be a whole number ≥ 1"),
         ({"episode_seconds": 0.001}, "episode_seconds: got 0.001; must be a number from 0.02 on"),
         ({"render_mode": "human"}, "render_mode: got 'human'; must be None or 'rgb_array'"),
@@ -173,6 +178,70 @@ def test_what_functions_return_is_checked(make):
     env.reset()
     with pytest.raises(actuon.ArrayError, match=r"reward: the function returned float32 of shape \(2, 2\); .*\(2,\)"):
         env.step(np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (
+            {"reward": lambda env: np.array([1.0, np.nan])},
+            "reward: got nan for environment 1, 0.02 s after .* must be finite",
+        ),
+        ({"reward": lambda env: np.array([-np.inf, np.nan])}, "reward: got -inf for environment 0, 0.02 s after"),
+        ({"reward": lambda env: np.array([0.0, 1e39])}, "reward: got inf for environment 1, .*also as float32"),
+        (
+            {"observation": lambda env: np.where(env.episode_time[:, None] > 0.0, np.nan, env.position)},
+            "observation: got nan for environment 0, column 0, 0.02 s after",
+        ),
+        (
+            {"terminated": lambda env: np.array([np.nan, 0.0])},
+            r"terminated: the function returned float64 .*; must be booleans of shape \(2,\)",
+        ),
+        ({"reward": lambda env: [[1.0], [1.0, 2.0]]}, "reward: got list, which is not an array of numbers"),
+    ],
+)
+def test_functions_must_return_finite_numbers_and_masks(make, options, match):
+    env = make(2, PD, **options)
+    env.reset()
+    with pytest.raises(actuon.ActuonError, match=match):
+        env.step(np.zeros((2, 2)))
+
+
+def test_the_first_observation_must_be_finite(make):
+    env = make(2, PD, observation=lambda env: np.array([[0.0], [np.inf]]))
+    with pytest.raises(actuon.ArrayError, match="observation: got inf for environment 1, column 0, 0 s after"):
+        env.reset()
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_environments_that_ended_may_have_any_values_until_they_start_again(make, mode):
+    """With NextStep they move on for one more step, whose reward and observation are not used."""
+
+    def infinite_late(env):
+        return np.where(env.episode_time > 0.05, np.nan, 1.0)
+
+    env = make(
+        2,
+        PD,
+        reward=infinite_late,
+        observation=lambda env: infinite_late(env)[:, None],
+        terminated=lambda env: env.episode_time > 0.03,
+        autoreset_mode=mode,
+    )
+    env.reset()
+    for _ in range(7):
+        observations, rewards, *_ = env.step(np.zeros((2, 2)))
+        assert np.isfinite(observations).all()
+        assert np.isfinite(rewards).all()
+
+
+def test_joints_without_gains_are_named(make, caplog):
+    said = "kp and kd are 0: these joints will not track targets: knee"
+    motors = {"hip": PD, "knee": actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 0.0))}
+    make(1, motors, act=lambda env, actions: None)
+    assert said not in caplog.text
+    make(1, motors)
+    assert caplog.text.count(said) == 1
 
 
 def test_a_file_with_two_robots_is_refused(tmp_path):
@@ -212,10 +281,9 @@ def test_gymnasium_has_nothing_to_complain_of(robot):
 
 
 def check(env, **options):
-    """Check with warnings as errors, but those on observations without bounds."""
+    """Check with warnings as errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message=".*space (min|max)imum value is -?infinity")
         check_env(env, **options)
 
 

@@ -12,6 +12,7 @@ from typing import assert_type
 import numpy as np
 
 import actuon
+from actuon.typing import Tensor
 
 
 class Soft(actuon.Parameters):
@@ -40,6 +41,28 @@ def accepted() -> None:
     print(controller.kp.numpy(), ClampingSoft(1.0, 2).most.numpy())
     controller.kp = 3.0
     controller.kd = np.ones(3)
+
+
+def groups(groups: actuon.lab.ActuatorGroups) -> None:
+    legs = groups["legs"]
+    assert_type(legs.stiffness, Tensor)
+    assert_type(legs.damping, Tensor)
+    assert_type(legs.armature, Tensor)
+    assert_type(legs.friction, Tensor)
+    assert_type(legs.dynamic_friction, Tensor)
+    assert_type(legs.viscous_friction, Tensor)
+    assert_type(legs.effort_limit, Tensor)
+    assert_type(legs.effort_limit_sim, Tensor)
+    assert_type(legs.velocity_limit, Tensor)
+    assert_type(legs.velocity_limit_sim, Tensor)
+    assert_type(legs.applied_effort, Tensor)
+    if isinstance(legs, actuon.lab.DCMotor | actuon.lab.DelayedPDActuator):
+        assert_type(legs.saturation_effort, Tensor)
+    legs.stiffness[:, 0] = 40.0
+    print(legs.stiffness * 2.0)
+    print(legs.stiffness.nonsense)  # type: ignore[union-attr]
+    print(legs.nonsense)  # type: ignore[attr-defined]
+    print(legs.stiffnes)  # type: ignore[attr-defined]
 
 
 def refused(controller: actuon.ControllerPD) -> None:

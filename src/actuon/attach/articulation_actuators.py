@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 
 from ..actuator.config import AUTO, IMPLICIT, ActuatorConfig, checked_effort_mode
+from ..components.controllers.pd import PDControlConfig
 from ..errors import Fix, RobotFileError, SimulationError, StructureError, listed, located
 from ..robot_files.yaml import load_actuators, match_actuators, yaml_beside
 from ..sim import Articulation, Simulation
@@ -35,8 +36,8 @@ class ArticulationActuators(Attachment):
 
     The actuators are those of the ``NewtonActuator`` prims below the robot, or of the ``actuon.yaml`` next to its file
     (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine drives are disabled on the DOFs
-    that have an actuator, and read back; the other DOFs keep theirs. If no actuators are found, the logger
-    ``actuon.actuators`` warns, and nothing is driven.
+    that have an actuator, and read back; the other DOFs keep theirs. The logger ``actuon.actuators`` warns of joints
+    whose kp and kd are 0. If no actuators are found, it warns, and nothing is driven.
 
     Args:
         paths: As for `Articulation`.
@@ -72,6 +73,8 @@ class ArticulationActuators(Attachment):
         if not found:
             _log.warning("%s", without_actuators(articulation))
         self._build(articulation, found, auto_step_pre_physics, device, effort_mode)
+        if said := without_gains(self.configs):
+            _log.warning("%s", said)
 
     @classmethod
     def from_actuators(
@@ -297,6 +300,14 @@ def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, A
         for name, actuator in own.items()
         if name in articulation.dof_names
     }
+
+
+def without_gains(configs: Mapping[str, ActuatorConfig]) -> str:
+    """Return a warning that names the joints whose controllers have no gains; empty if all have some."""
+    pds = {name: config.controller for name, config in configs.items()}
+    names = [n for n, pd in pds.items() if isinstance(pd, PDControlConfig) and not (pd.kp or pd.kd or pd.const_effort)]
+    said = "kp and kd are 0: these joints will not track targets: {}; `actuon check` suggests gains"
+    return said.format(", ".join(names)) if names else ""
 
 
 def without_actuators(articulation: Articulation) -> RobotFileError:

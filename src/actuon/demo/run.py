@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from actuon.actuator.config import ActuatorConfig
-from actuon.attach.articulation_actuators import ArticulationActuators
+from actuon.attach.articulation_actuators import ArticulationActuators, without_gains
 from actuon.attach.recorder import Recorder
-from actuon.components.controllers.pd import PDControlConfig
 from actuon.declare.config import Config
 from actuon.declare.registry import by_config
 from actuon.errors import ActuonError, RobotFileError, SimulationError
@@ -127,7 +126,7 @@ def simulate(
         pairs = [(config, name) for name, config in moving.items()]
         actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
         stability = _stability(actuators)
-        idle = "" if ideal else _idle(configs)
+        idle = "" if ideal else without_gains(configs)
         for said in (actuators.mode_text, stability and summary_line(stability), _makeup(moving), idle):
             if tell is not None and said:
                 tell(f"{title}: {said}")
@@ -206,14 +205,6 @@ def _stability(actuators: ArticulationActuators) -> RobotStability | None:
     except ActuonError:
         return None
     return found if found.joints else None
-
-
-def _idle(configs: Mapping[str, ActuatorConfig]) -> str:
-    """Return a warning about controllers without gains; empty if all have some."""
-    pds = {name: config.controller for name, config in configs.items()}
-    names = [n for n, pd in pds.items() if isinstance(pd, PDControlConfig) and not (pd.kp or pd.kd or pd.const_effort)]
-    said = "kp and kd are 0: these joints will not track targets: {}; `actuon check` suggests gains"
-    return said.format(", ".join(names)) if names else ""
 
 
 def _makeup(configs: Mapping[str, ActuatorConfig]) -> str:

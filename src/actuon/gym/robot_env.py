@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,12 +17,11 @@ from gymnasium.vector.utils import batch_space
 
 from ..actuator.config import ActuatorConfig
 from ..arrays import numbers
-from ..attach.articulation_actuators import ArticulationActuators
+from ..attach.articulation_actuators import ArticulationActuators, without_gains
 from ..attach.groups.randomisation import Distribution
 from ..attach.telemetry import Telemetry
-from ..errors import ArrayError, ArrayTypeError, ParameterError, SimulationError, listed, located, shown
-from ..motor_source import configs_of, read_entries
-from ..motors.catalogue import motor_names
+from ..errors import ArrayError, ArrayTypeError, ParameterError, RobotFileError, SimulationError, listed, located, shown
+from ..motor_source import configs_of, named_motor, read_entries
 from ..sim import Articulation, MujocoSimulation
 from ..sim.ids import ids_to_reset
 from ..typing import ArrayLike, PathLike
@@ -28,6 +29,11 @@ from .camera import Camera
 
 RobotMotors: TypeAlias = PathLike | ActuatorConfig | Mapping[str, ActuatorConfig] | None
 RENDER_MODES = ("rgb_array",)
+
+_LARGEST = np.finfo(np.float32).max
+"""Largest finite observation."""
+
+_log = logging.getLogger("actuon.actuators")
 
 
 class RobotEnv(VectorEnv):
@@ -45,10 +51,10 @@ class RobotEnv(VectorEnv):
         num_envs: Number of robots.
         motors: A YAML file with actuators, one `ActuatorConfig` for all joints, or configs by the names of joints.
             Joints without one are passive. None: MuJoCo's own servos.
-        reward: Returns the rewards of a step, shape (N,).
-        observation: Returns observations, shape (N, O). Default: positions of all joints from home, their velocities,
-            and the last action.
-        terminated: Returns a mask of robots that failed, shape (N,). Default: none.
+        reward: Returns the rewards of a step, finite numbers of shape (N,).
+        observation: Returns observations, finite numbers of shape (N, O). Default: positions of all joints from home,
+            their velocities, and the last action.
+        terminated: Returns a mask of robots that failed, booleans of shape (N,). Default: none.
         start: Called with the environment and the indices of robots that start an episode, which are at home; may move
             them.
         act: Called with the environment and the actions, shape (N, A), instead of setting position targets.
@@ -108,8 +114,13 @@ class RobotEnv(VectorEnv):
             raise ParameterError("reward: is missing; must be a function of the environment that returns shape (N,)")
         if render_mode not in (None, *RENDER_MODES):
             raise ParameterError(f"render_mode: got {shown(render_mode)}; must be None or 'rgb_array'")
-        if not _is_whole(substeps) or substeps < 1:
-            raise ParameterError(f"substeps: got {shown(substeps)}; must be a whole number ≥ 1")
+        if not isinstance(robot, (str, os.PathLike)):
+            raise ParameterError(f"robot: got {shown(robot)}; must be the path of an MJCF or URDF file")
+        for name, count in {"substeps": substeps, "width": width, "height": height}.items():
+            if not _is_whole(count) or count < 1:
+                raise ParameterError(f"{name}: got {shown(count)}; must be a whole number ≥ 1")
+        if not _is_number(action_scale) or not np.isfinite(action_scale):
+            raise ParameterError(f"action_scale: got {shown(action_scale)}; must be a finite number [rad or m]")
         self.autoreset_mode = _checked_mode(autoreset_mode)
         self.render_mode = render_mode
         self._reward, self._observation, self._terminated = reward, observation, terminated
@@ -129,6 +140,8 @@ class RobotEnv(VectorEnv):
             raise ParameterError(f"'{robot}' must hold one robot; it holds: {names or 'none'}")
         self.robots = Articulation(self.simulation.robots[0].name, self.simulation)
         configs = _configs(motors, self.robots.dof_names)
+        if act is None and (said := without_gains(configs)):
+            _log.warning("%s", said)
         self.actuators = (
             ArticulationActuators.from_actuators(
                 self.simulation.robots[0].name,
@@ -167,7 +180,7 @@ class RobotEnv(VectorEnv):
         self.last_action = self.action.copy()
         """Actions of the step before, shape (N, A)."""
         self.single_action_space = Box(-1.0, 1.0, (len(self.joints),), np.float32)
-        self.single_observation_space = Box(-np.inf, np.inf, (self._observation_size(),), np.float32)
+        self.single_observation_space = Box(-_LARGEST, _LARGEST, (self._observation_size(),), np.float32)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
 
@@ -222,6 +235,9 @@ class RobotEnv(VectorEnv):
         Returns:
             Observations of all environments, shape (N, O), and an empty dict.
 
+        Raises:
+            ArrayError: An observation is NaN or infinite.
+
         Examples:
             >>> envs = actuon.gym.QuadrupedEnv(num_envs=4)
             >>> observations, _ = envs.reset(seed=0)
@@ -238,7 +254,7 @@ class RobotEnv(VectorEnv):
                 self._seeds[i], self._generators[i] = seeds[i], np.random.default_rng(seeds[i])
         self._start(ids)
         self._is_ready = True
-        return self._observations(), {}
+        return self._checked("observation", self._observations()), {}
 
     def step(self, actions: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Step all environments.
@@ -251,7 +267,8 @@ class RobotEnv(VectorEnv):
             environments that were reset in this step.
 
         Raises:
-            ArrayError: Actions have another shape, or one is NaN or infinite. The state is unchanged then.
+            ArrayError: Actions have another shape, or one is NaN or infinite; the state is unchanged then. Or a reward
+                or observation is NaN or infinite.
             SimulationError: `reset` was not called; or a robot diverged, see `MujocoSimulation.step`.
 
         Examples:
@@ -276,15 +293,17 @@ class RobotEnv(VectorEnv):
         self._advance()
         infos: dict[str, Any] = {}
         observations = self._observations()
+        for unused in (rewards, failed, late, observations):  # of environments that ended before this step
+            unused[starting] = 0
+        self._checked("reward", rewards)
+        self._checked("observation", observations)
         self._ended = failed | late
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
             starting = np.flatnonzero(self._ended)
             infos = self._final(observations, starting)
-        elif starting.size:
-            rewards[starting], failed[starting], late[starting] = 0.0, False, False
         if starting.size:
             self._start(starting)
-            observations[starting] = self._observations()[starting]
+            observations[starting] = self._checked("observation", self._observations(), starting)
         return observations, rewards, failed, late, infos
 
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -324,11 +343,11 @@ class RobotEnv(VectorEnv):
     def _terminations(self) -> np.ndarray:
         if self._terminated is None:
             return np.zeros(self.num_envs, dtype=bool)
-        return self._rows("terminated", self._terminated(self), (self.num_envs,)).astype(bool)
+        return self._rows("terminated", self._terminated(self), (self.num_envs,), "b")
 
     def _rewards(self) -> np.ndarray:
         assert self._reward is not None
-        return self._rows("reward", self._reward(self), (self.num_envs,)).astype(np.float32)
+        return _as_float32(self._rows("reward", self._reward(self), (self.num_envs,)))
 
     def _advance(self) -> None:
         """Advance commands, after rewards and before observations."""
@@ -342,7 +361,7 @@ class RobotEnv(VectorEnv):
         if self._observation is None:
             return np.concatenate([self.position - self.home, self.velocity, self.action], axis=1, dtype=np.float32)
         shape = (self.num_envs, self.single_observation_space.shape[0])
-        return self._rows("observation", self._observation(self), shape).astype(np.float32)
+        return _as_float32(self._rows("observation", self._observation(self), shape))
 
     def _start_state(self, ids: np.ndarray) -> None:
         """Move robots from home to the start of their episodes."""
@@ -351,17 +370,30 @@ class RobotEnv(VectorEnv):
 
     # Shared
 
-    def _rows(self, name: str, values: Any, shape: tuple[int | None, ...]) -> np.ndarray:
-        """Return a copy of the result of a user's function, after a check of its shape."""
-        array = np.array(values)
+    def _rows(self, name: str, values: Any, shape: tuple[int | None, ...], kinds: str = "fiub") -> np.ndarray:
+        """Return a copy of the result of a user's function, after a check of its shape and type."""
+        array = np.array(numbers(values, name))
         fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
-        if not fits or array.dtype.kind not in "fiub":
+        if not fits or array.dtype.kind not in kinds:
             wanted = ", ".join("any" if n is None else str(n) for n in shape)
             raise ArrayError(
-                f"{name}: the function returned {array.dtype} of shape {array.shape}; must be numbers of shape "
-                f"({wanted}{',' if len(shape) == 1 else ''})"
+                f"{name}: the function returned {array.dtype} of shape {array.shape}; must be "
+                f"{'booleans' if kinds == 'b' else 'numbers'} of shape ({wanted}{',' if len(shape) == 1 else ''})"
             )
         return array
+
+    def _checked(self, name: str, values: np.ndarray, ids: np.ndarray | slice = np.s_[:]) -> np.ndarray:
+        """Return the rows of some environments, after a check that they are finite."""
+        rows: np.ndarray = values[ids]
+        if not np.isfinite(rows).all():
+            row, *column = np.argwhere(~np.isfinite(rows))[0]
+            env = np.arange(self.num_envs)[ids][row]
+            raise ArrayError(
+                f"{name}: got {rows[row, *column]} for environment {env}{f', column {column[0]}' if column else ''}, "
+                f"{self.episode_time[env]:g} s after the start of its episode; must be finite, also as float32. Check "
+                "divisions, roots and logarithms in its function"
+            )
+        return rows
 
     def _start(self, ids: np.ndarray) -> None:
         """Move environments to the start of an episode."""
@@ -450,13 +482,15 @@ def _configs(motors: Any, joints: Sequence[str]) -> dict[str, ActuatorConfig]:
             if not isinstance(config, ActuatorConfig):
                 raise ParameterError(f"motors: {name}: got {shown(config)}; must be an ActuatorConfig")
         found = dict(motors)
-    elif isinstance(motors, str) and motors in motor_names():
-        raise ParameterError(
-            f"motors: '{motors}' is a motor without a controller; pass "
-            f"actuon.find_motor('{motors}').datasheet.actuator(actuon.PDControlConfig(kp, kd)), or a YAML file with "
-            "both"
-        )
     elif isinstance(motors, (str, Path)):
+        with located("motors", RobotFileError):
+            motor = named_motor(motors)
+        if motor is not None:
+            raise ParameterError(
+                f"motors: '{motors}' is a motor without a controller; pass "
+                f"actuon.find_motor('{motors}').datasheet.actuator(actuon.PDControlConfig(kp, kd)), or a YAML file "
+                "with both"
+            )
         found = configs_of(Path(motors), read_entries(Path(motors)), joints)
     else:
         raise ParameterError(
@@ -470,6 +504,15 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def _as_float32(rows: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):  # becomes infinite, which is an error later
+        return rows.astype(np.float32)
+
+
 def _checked_mode(mode: Any) -> AutoresetMode:
     try:
         return AutoresetMode(mode)
@@ -479,7 +522,6 @@ def _checked_mode(mode: Any) -> AutoresetMode:
 
 
 def _checked_steps(seconds: Any, step: float) -> int:
-    is_number = isinstance(seconds, (int, float, np.number)) and not isinstance(seconds, bool)
-    if not is_number or not step <= seconds < 1e9:
+    if not _is_number(seconds) or not step <= seconds < 1e9:
         raise ParameterError(f"episode_seconds: got {shown(seconds)}; must be a number from {step:g} on [s]")
     return round(seconds / step)

@@ -227,12 +227,10 @@ def _attached(
     robot: Articulation, pairs: list[tuple[ActuatorConfig, str]] | None, allow_torch: bool
 ) -> ArticulationActuators | None:
     """Attach the actuators of a robot; return None if it has none."""
-    if pairs is not None:
-        own = [(config, name) for config, name in pairs if name in robot.dof_names]
-        return ArticulationActuators.from_actuators(robot.paths, own, simulation=robot.simulation) if own else None
-    if not read_actuators(robot, allow_torch):
-        return None
-    return ArticulationActuators(robot.paths, simulation=robot.simulation, allow_unsafe_torch_checkpoints=allow_torch)
+    if pairs is None:
+        pairs = [(config, robot.dof_names[column]) for column, config in read_actuators(robot, allow_torch).items()]
+    own = [(config, name) for config, name in pairs if name in robot.dof_names]
+    return ArticulationActuators.from_actuators(robot.paths, own, simulation=robot.simulation) if own else None
 
 
 def given_actuators(attachment: Attachment) -> list[Actuator]:

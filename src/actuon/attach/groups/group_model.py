@@ -204,11 +204,13 @@ class ActuatorBase:
         """Number of joints."""
         return len(self.joint_names)
 
-    def __getattr__(self, name: str) -> Any:
-        parameters = self.__dict__.get("parameters")
-        if parameters is not None and name in parameters.arrays:
-            return self._view(parameters.arrays[name])
-        raise AttributeError(f"'{type(self).__name__}' has no attribute {name!r}")
+    if not TYPE_CHECKING:  # type checkers know the annotated parameters, and refuse other names
+
+        def __getattr__(self, name):
+            parameters = self.__dict__.get("parameters")
+            if parameters is not None and name in parameters.arrays:
+                return self._view(parameters.arrays[name])
+            raise AttributeError(f"'{type(self).__name__}' has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         parameters = self.__dict__.get("parameters")

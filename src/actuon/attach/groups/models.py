@@ -131,6 +131,9 @@ class DelayedPDActuator(ActuatorBase):
         >>> legs.reset([0])  # draws a delay for the first environment
     """
 
+    saturation_effort: Tensor
+    """Stall effort of the motor [N·m], if the config has one."""
+
     def _resolve(self) -> dict[str, Resolved]:
         for name in ("min_delay", "max_delay"):
             value = getattr(self.cfg, name)

@@ -76,7 +76,7 @@ class TensorStep:
             return torch.empty(count, dtype=torch.float32, device=wp.device_to_torch(self.device))
         return np.empty(count, np.float32) if self.device.is_cpu else wp.empty(count, wp.float32, self.device)
 
-    def _flat(self, name: str, tensor: Tensor | None) -> Tensor:
+    def _flat(self, name: str, tensor: Any) -> Any:
         """Return a tensor of shape (environments, joints) as a flat one, without a copy if possible."""
         if tensor is None:
             tensor = self._zeros
