@@ -304,6 +304,7 @@ def test_a_record_says_what_is_dashed_and_tells_joints_apart(record):
     assert [series.style for series in first.series] == ["line"] * 14 + ["dashed"] * 14
     assert list(last.y_ticks.values()) == names
     assert last.note == "at no time"
+    assert len({chart.x_range for chart in grid.charts}) == 1
 
 
 def test_a_record_has_the_units_of_its_joints(record):
