@@ -266,7 +266,8 @@ class FrequencyKind(Kind):
                 if response is None:
                     continue
                 known = np.isfinite(response)
-                text = label if known.all() else f"{label} (does not settle)".strip()
+                why = "some frequencies left out" if known.any() else "does not settle"
+                text = label if known.all() else f"{label} ({why})".strip()
                 with np.errstate(divide="ignore"):
                     gains.append(line(text, at[known], 20.0 * np.log10(np.abs(response[known])), colour, 1.5))
                 phases.append(line("", at[known], np.degrees(np.unwrap(np.angle(response[known]))), colour, 1.5))
