@@ -260,7 +260,7 @@ def print_inspected(console: Console, path: Path, report: Any) -> None:
     from actuon.inspect.report import YamlReport
 
     show = print_entries if isinstance(report, YamlReport) else print_report
-    show(console, path, report)
+    show(console, path.name, report)
 
 
 def print_report(console: Console, robot: Path | str, report: Any) -> None:
@@ -281,7 +281,7 @@ def print_report(console: Console, robot: Path | str, report: Any) -> None:
     _print_parts(console, "joints", rows)
 
 
-def print_entries(console: Console, path: Path, report: Any) -> None:
+def print_entries(console: Console, path: Path | str, report: Any) -> None:
     """Print the entries of an ``actuon.yaml``, each with its joints."""
     say(console, f"{path}: {counted(len(report.entries))}")
     rows = [("\n".join((f"{entry.name}:", *entry.joints)), entry.chain, True) for entry in report.entries]
