@@ -242,14 +242,6 @@ class StepKind(Kind):
         ]
 
 
-def _where(at: np.ndarray, known: np.ndarray) -> str:
-    """Return the frequencies [Hz] at which a response is not known, in words; empty if at all."""
-    left = at[~known]
-    if not known.any():
-        return ""
-    return f" at {left[0]:.3g} Hz" if len(left) == 1 else f" at {len(left)} frequencies from {left[0]:.3g} Hz"
-
-
 class FrequencyKind(Kind):
     """Position by target, of a joint with a load, and effort by requested effort, of a joint at rest."""
 
@@ -277,7 +269,8 @@ class FrequencyKind(Kind):
                 if response is None:
                     continue
                 known = np.isfinite(response)
-                text = label if known.all() else f"{label} (does not settle{_where(at, known)})".strip()
+                why = "some frequencies left out" if known.any() else "does not settle"
+                text = label if known.all() else f"{label} ({why})".strip()
                 with np.errstate(divide="ignore"):
                     gains.append(line(text, at[known], 20.0 * np.log10(np.abs(response[known])), colour, 1.5))
                 phases.append(line("", at[known], np.degrees(np.unwrap(np.angle(response[known]))), colour, 1.5))
