@@ -17,8 +17,17 @@ from .actuator.actuator import Actuator
 from .actuator.response import Response
 from .actuator.state import ActuatorState
 from .arrays import read_optional
-from .errors import ArrayError, ArrayTypeError, MissingExtraError, ParameterError, StateError, StructureError, listed
-from .robot_files.paths import parameter_places
+from .errors import (
+    ArrayError,
+    ArrayTypeError,
+    MissingExtraError,
+    ParameterError,
+    StateError,
+    StructureError,
+    listed,
+    located,
+)
+from .robot_files.paths import check_unambiguous, parameter_places
 
 try:
     import torch
@@ -66,8 +75,8 @@ def step(
             `Actuator.state`.
         dt: Time step [s]. Required if a stage uses it.
         parameters: Tensors that replace parameters in this step, shape (N,), or one number for all DOFs. By name,
-            ``{"kp": kp}``; if several stages have the name, by kind, ``{"controller.kp": kp}``, or by the position of
-            the stage, ``{"1.kp": kp}``.
+            ``{"kp": kp}``; if several stages have the name, by kind, ``{"controller.kp": kp}``, by type,
+            ``{"friction_1.viscous": viscous}``, or by the position of the stage, ``{"1.kp": kp}``.
         response: ``inverse_inertia`` of `actuon.Response`, for efforts at the velocities after the step, or a mapping
             with it and with ``acceleration`` and ``effort``, of any shape.
 
@@ -276,6 +285,9 @@ def _parameter(actuator: Actuator, name: str, value: torch.Tensor) -> tuple[wp.a
         for path, place in parameter_places(actuator.stages).items()
         if (array := actuator.stages[place.stage].parameters().get(place.name)) is not None and array.requires_grad
     }
+    if name not in offered:
+        with located("parameters", ParameterError):
+            check_unambiguous(actuator.stages, name)
     named = [path for path in offered if name in (path, path.rpartition(".")[2])]
     if name not in offered and len({id(offered[path]) for path in named}) > 1:
         raise ParameterError(f"parameters: several stages have '{name}'; must be one of {', '.join(named)}")

@@ -205,6 +205,10 @@ def test_bad_input(rng):
     rubbing = actuon.Actuator(range(N), actuon.ControllerPD(1.0, 0.0), effects=twice, requires_grad=True)
     with pytest.raises(actuon.ParameterError, match=r"several stages have 'viscous'; must be one of .*2\.viscous"):
         actuon.torch.step(rubbing, sim, sim, dt=DT, parameters={"viscous": torch.zeros(N)})
+    with pytest.raises(
+        actuon.ParameterError, match=r"friction\.viscous: several .*one of friction_1\.viscous, friction_2"
+    ):
+        actuon.torch.step(rubbing, sim, sim, dt=DT, parameters={"friction.viscous": torch.zeros(N)})
     with pytest.raises(actuon.ArrayError, match=r"controller\.kp.*got shape \(3,\)"):
         actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"controller.kp": torch.zeros(3)})
     for parameters, said in (

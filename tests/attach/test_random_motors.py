@@ -297,3 +297,18 @@ def test_draws_that_are_not_allowed_change_nothing(mujoco_legs, arguments, error
             actuators.randomize(**arguments)
         for name, values in held(actuators).items():
             np.testing.assert_array_equal(values, before[name])
+
+
+@pytest.mark.parametrize("path", ["max_effort.max_effort", "clamping.max_effort"])
+def test_a_path_to_several_stages_is_refused(path):
+    """Also if it is clear for other joints."""
+    limits = [actuon.MaxEffortClampingConfig(5.0), actuon.MaxEffortClampingConfig(9.0)]
+    one, two = (actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 0.1), limits[:count]) for count in (1, 2))
+    motors = actuon.Motors({"hip": one, "knee": two}, num_envs=2)
+    with pytest.raises(
+        actuon.ParameterError, match=r"must be one of max_effort_1\.max_effort, max_effort_2\.max_effort"
+    ):
+        motors.randomize({path: Uniform(0.5, 0.6)})
+    motors.randomize({"max_effort_2.max_effort": Uniform(7.0, 7.0, operation="set")}, joints="knee")
+    (knee,) = (actuator for actuator in motors.actuators if len(actuator.stages) == 3)
+    assert [float(limit.max_effort.numpy()[0]) for limit in knee.stages[1:]] == [5.0, 7.0]

@@ -17,7 +17,7 @@ from ..components.component import Component
 from ..components.delay import Delay
 from ..components.delay_time import DelayTime
 from ..errors import ParameterError, located, shown
-from ..robot_files.paths import Place, parameter_places, place_in
+from ..robot_files.paths import Place, check_unambiguous, parameter_places, place_in
 from ..sim.ids import ids_to_reset, ids_to_write
 from ..typing import IdsLike, PathLike
 from .chain_set import ChainSet, check_changed
@@ -253,6 +253,7 @@ def randomize_parameters(
         refusal: ParameterError | None = None
         found = False
         for chosen in draft.chosen:
+            check_unambiguous(chosen.actuator.stages, path)
             try:
                 place = _place(chosen, path)
             except ParameterError as error:

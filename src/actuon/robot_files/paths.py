@@ -51,18 +51,14 @@ class Place:
 def stage_names(stages: Sequence[Part]) -> list[tuple[str, ...]]:
     """Return the names of each stage in paths: its kind, if no other stage has it, and its type in YAML.
 
-    Further stages of a type are called ``friction_2``, ``friction_3``, ….
+    Several stages of a type are called ``friction_1``, ``friction_2``, ….
     """
-    kinds = [part_kind(part) for part in stages]
-    seen: dict[str, int] = {}
+    kinds, types = [part_kind(part) for part in stages], [_type_of(part) for part in stages]
     names = []
-    for kind, part in zip(kinds, stages, strict=True):
+    for i, (kind, name) in enumerate(zip(kinds, types, strict=True)):
         own = [kind.value] if kind is not None and kinds.count(kind) == 1 else []
-        owner = declaring_class(part)
-        name = type_name_of(owner) if owner is not None else None
         if name is not None:
-            seen[name] = seen.get(name, 0) + 1
-            own.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+            own.append(name if types.count(name) == 1 else f"{name}_{types[: i + 1].count(name)}")
         names.append(tuple(own))
     return names
 
@@ -70,37 +66,60 @@ def stage_names(stages: Sequence[Part]) -> list[tuple[str, ...]]:
 def parameter_places(stages: Sequence[Part]) -> dict[str, Place]:
     """Return the places of all numbers in a list of configs or components, by their paths.
 
-    A stage is also called by its position, as in ``1.kp``; and a kind that several stages have means the first of them
-    with such a parameter.
+    A stage is also called by its position, as in ``1.kp``, and by a kind that other stages have too, if they have no
+    such parameter.
     """
-    found: dict[str, Place] = {}
-    fallbacks: dict[str, Place] = {}
-    for position, (names, part) in enumerate(zip(stage_names(stages), stages, strict=True)):
-        owner, kind = declaring_class(part), part_kind(part)
-        for name, declared in owner.declared().items() if owner is not None else ():
-            place = Place(position, name, declared)
-            found |= {f"{own}.{name}": place for own in (*names, str(position))}
-            if kind is not None:
-                fallbacks.setdefault(f"{kind.value}.{name}", place)
-    return fallbacks | found
+    return {path: places[0] for path, places in all_places(stages).items() if len(places) == 1}
+
+
+def check_unambiguous(stages: Sequence[Part], path: str) -> None:
+    """Check that a path does not lead to several stages.
+
+    Raises:
+        ParameterError: It does; the message lists their own paths.
+    """
+    places = all_places(stages).get(path, [])
+    if len(places) > 1:
+        known = parameter_places(stages)
+        own = [next(other for other in known if known[other] == place) for place in places]
+        raise ParameterError(f"{path}: several stages have this name; must be one of {', '.join(own)}")
 
 
 def place_in(stages: Sequence[Part], path: str) -> Place:
-    """Return the place that a path leads to in a list of configs or components.
+    """Return the place that a path leads to in a list of configs or components, the first one if it leads to several.
 
     Raises:
         ParameterError: There is no such stage or parameter; the message lists the existing ones.
     """
-    places = parameter_places(stages)
+    places = all_places(stages)
     if path in places:
-        return places[path]
+        return places[path][0]
     stage_name, _, name = path.partition(".")
-    own = [known.name for other, known in places.items() if other.startswith(f"{stage_name}.")]
+    own = [known[0].name for other, known in places.items() if other.startswith(f"{stage_name}.")]
     if own:
         known = listed(name, own, f"parameters of {stage_name}")
         raise ParameterError(f"{path}: there is no parameter '{name}'; {known}")
     known = listed(stage_name, [own[-1] for own in stage_names(stages) if own], "stages")
     raise ParameterError(f"{path}: there is no stage '{stage_name}'; {known}")
+
+
+def all_places(stages: Sequence[Part]) -> dict[str, list[Place]]:
+    """Return the places that each path leads to."""
+    found: dict[str, list[Place]] = {}
+    for position, (names, part) in enumerate(zip(stage_names(stages), stages, strict=True)):
+        owner, kind = declaring_class(part), part_kind(part)
+        shared = [_type_of(part), None if kind is None else kind.value]
+        own = dict.fromkeys((*names, str(position), *filter(None, shared)))
+        for name, declared in owner.declared().items() if owner is not None else ():
+            for stage in own:
+                found.setdefault(f"{stage}.{name}", []).append(Place(position, name, declared))
+    return found
+
+
+def _type_of(part: Part) -> str | None:
+    """Return the type of a stage in YAML; None if it has none."""
+    owner = declaring_class(part)
+    return None if owner is None else type_name_of(owner)
 
 
 def declaring_class(part: Part) -> type[Config] | type[Component] | None:

@@ -22,7 +22,7 @@ from ...components.effects.friction import EffectFriction
 from ...components.kinds import Transmission
 from ...errors import ArrayError, ParameterError, StructureError, listed, located
 from ...kernel.chain import DERIVATIVES, LIMITED_BY
-from ...robot_files.paths import parameter_places
+from ...robot_files.paths import all_places, check_unambiguous
 from ...sim.ids import ids_to_reset, ids_to_write
 from ...sim.mujoco.rows import PROPERTIES
 from ...torch import check_tensor
@@ -174,13 +174,16 @@ class EnvironmentMotors:
     def _find_parameters(self, columns: Sequence[np.ndarray]) -> dict[str, list[_Parameter]]:
         """Return parameters by their paths, given the joints of each actuator."""
         found: dict[str, list[_Parameter]] = {}
+        ambiguous: set[str] = set()
         for actuator, own in zip(self.actuators, columns, strict=True):
             numbers = [stage.numbers() for stage in actuator.stages]
-            for path, place in parameter_places(actuator.stages).items():
+            for path, (place, *others) in all_places(actuator.stages).items():
+                if others:
+                    ambiguous.add(path)
                 stage, values = actuator.stages[place.stage], numbers[place.stage].get(place.name)
                 if values is not None and place.name not in stage.SHARED_PARAMS:
                     found.setdefault(path, []).append(_Parameter(stage, place.name, own, place.declared.integer))
-        return found
+        return {path: places for path, places in found.items() if path not in ambiguous}
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -365,6 +368,8 @@ class EnvironmentMotors:
 
     def _having(self, name: str) -> list[_Parameter]:
         if name not in self._parameters:
+            for actuator in self.actuators:
+                check_unambiguous(actuator.stages, name)
             raise ParameterError(f"no parameter '{name}'; {listed(name, self._parameters, 'parameters')}")
         return self._parameters[name]
 
