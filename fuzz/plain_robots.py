@@ -79,7 +79,7 @@ class Motor:
     """``kp`` and ``kd``; ``ki`` and ``integral_max``, ``max_effort``, ``stall`` and ``no_load``, ``lag``, or none."""
     depth: int
     is_implicit: bool
-    is_implicit: bool
+    is_engine_drive: bool
     feedforward: np.ndarray = field(init=False)
     past: np.ndarray = field(init=False)
     """Commands, the newest first, shape (depth, 3, environments, DOFs)."""
@@ -197,14 +197,14 @@ class PlainRobots:
                 if servo is None:
                     continue
                 for env, model in enumerate(self.models):
-                    kp, kd = (motor.values[name][env, dof] if motor.is_implicit else 0.0 for name in ("kp", "kd"))
+                    kp, kd = (motor.values[name][env, dof] if motor.is_engine_drive else 0.0 for name in ("kp", "kd"))
                     model.actuator_gainprm[servo, 0] = kp
                     model.actuator_biasprm[servo, 1:3] = -kp, -kd
 
     def efforts(self, motor: Motor) -> tuple[np.ndarray, np.ndarray]:
         """Return the efforts of the motors in this step, within the engine's limits, and the tolerance of 32 bits."""
         effort, size = motor.step(self.positions(), self.velocities(), self.target_q, self.target_qd, self.dt)
-        beside = motor.feedforward if motor.is_implicit else 0.0  # an engine's drive is clipped without it
+        beside = motor.feedforward if motor.is_engine_drive else 0.0  # an engine's drive is clipped without it
         effort = np.clip(effort - beside, self.lower, self.upper) + beside
         return effort, SHARE * size + 1e-6
 
@@ -213,7 +213,7 @@ class PlainRobots:
         derivatives = np.zeros_like(self.target_q)
         for motor, effort in zip(self.motors, efforts, strict=True):
             for env, data in enumerate(self.data):
-                given = motor.feedforward if motor.is_implicit else effort
+                given = motor.feedforward if motor.is_engine_drive else effort
                 data.qfrc_applied[motor.dofs] = given[env, motor.dofs]
             if motor.is_implicit:
                 derivatives[:, motor.dofs] += motor.values["kd"][:, motor.dofs]

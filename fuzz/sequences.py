@@ -141,7 +141,7 @@ class Sequence:
 
     def followed(self, kind: str) -> set[int]:
         """DOFs whose targets something follows."""
-        found = {int(dof) for each in self.attached if not each.motor.is_implicit for dof in each.motor.dofs}
+        found = {int(dof) for each in self.attached if not each.motor.is_engine_drive for dof in each.motor.dofs}
         return found | set(self.plain.servo_of) if kind == "position" else found
 
     # What is done to both.
@@ -321,7 +321,7 @@ class Sequence:
             return
         each = self.attached[int(rng.integers(len(self.attached)))]
         if isinstance(each.on, lab.ActuatorGroups):
-            if not each.motor.is_implicit:
+            if not each.motor.is_engine_drive:
                 held = getattr(each.on["group"], str(rng.choice(["stiffness", "damping"])))
                 held[:] = held * float(np.float32(rng.uniform(0.6, 1.4)))
                 self._read_group(each)

@@ -198,7 +198,7 @@ def place_labels(figure: Any) -> None:
 
 
 class _Page:
-    """What labels of a figure avoid [points]."""
+    """Places that labels of a figure avoid [points]."""
 
     def __init__(self, figure: Any, texts: list[np.ndarray]) -> None:
         left, bottom, right, top = figure.bbox.extents

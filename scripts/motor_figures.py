@@ -508,9 +508,9 @@ def delays() -> Any:
 
 def plot_envelope() -> Any:
     """Draw what ``actuon plot`` draws of a motor with a gear, as wide as a page."""
-    figure = to_matplotlib(*actuator_grids(read_inputs([Path("ak80-9")]), ["envelope"], PlotConditions()))
-    figure.set_size_inches(size_of(290))
-    return figure
+    width, height = size_of(290)
+    grids = actuator_grids(read_inputs([Path("ak80-9")]), ["envelope"], PlotConditions())
+    return to_matplotlib(*grids, panel=(width / 2, height - 0.5))
 
 
 # Fits ----------------------------------------------------------------------------------------------------------------

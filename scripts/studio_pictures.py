@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of the studio's page in Chromium: ``python -m scripts.studio_pictures``.
 
-``studio.webp`` is a loop of ten seconds, ``studio_log.png`` a replayed log. Robots are paused, and step by one frame
-after each screenshot: without a graphics card, the browser draws about one frame per second.
+``studio.webp`` is a loop of ten seconds, ``studio.png`` its first frame, and ``studio_log.png`` a replayed log. Robots
+are paused, and step by one frame after each screenshot: without a graphics card, the browser draws about one frame per
+second.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from actuon import assets, quiet
 from actuon.robot_source import find_source
 from actuon.studio import Session, Studio
-from actuon.studio.drive import CHIRP, CHIRP_SECONDS, Drive
+from actuon.studio.motion import CHIRP, CHIRP_SECONDS, Motion
 from actuon.studio.scene import poses_of
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -121,6 +122,7 @@ def take_loop(path: Path) -> None:
                 page.get_by_text(f"{session.time:.1f} s", exact=True).wait_for()
                 page.wait_for_timeout(300)
                 frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+    frames[0].quantize().save(path.with_suffix(".png"), optimize=True)
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=1000 // _RATE, loop=0, **_QUALITY)
 
 
@@ -158,7 +160,7 @@ def take_log(path: Path) -> None:
     """Show a log of a motor, recorded with lower gains than those of its replay."""
     with tempfile.TemporaryDirectory() as folder:
         with Session(find_source(_MOTOR)) as recorded:
-            recorded.set_drive(Drive(CHIRP, (0,), amplitude=0.5, frequency=2.0, names=recorded.dof_names))
+            recorded.set_motion(Motion(CHIRP, (0,), amplitude=0.5, frequency=2.0, names=recorded.dof_names))
             for name, value in _RECORDED.items():
                 recorded.set_number(["motor"], 0, name, value)
             recorded.record(Path(folder) / "run.csv")

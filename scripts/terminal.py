@@ -79,10 +79,15 @@ def printed(line: str, columns: int) -> Console:
     """Run a command line in the working directory; returns a console that recorded the output and its colours."""
     console = Console(file=io.StringIO(), width=columns, record=True)
     hidden = Console(file=io.StringIO())
+
+    def make(stderr: bool = False, **_: Any) -> Console:
+        console.width = columns  # which help texts narrow
+        return hidden if stderr else console
+
     with (
         mock.patch.object(sys, "argv", shlex.split(line)),
         mock.patch.dict(os.environ, {"COLUMNS": str(columns)}),
-        mock.patch.object(show, "Console", lambda stderr=False, **_: hidden if stderr else console),
+        mock.patch.object(show, "Console", make),
         contextlib.redirect_stdout(_Echo(console)),
         contextlib.redirect_stderr(_Echo(console)),
         warnings.catch_warnings(),

@@ -306,6 +306,8 @@ _GAP, _LETTER, _DOT = 5.0, 7.0, 7.0
 """Distance of a name from its place, and size of its letters and of the dot of a place [points]."""
 _FARTHER = (1.0, 2.0, 3.0, 5.0, 8.0)
 """Distances at which the name of a place is tried [`_GAP`]."""
+_RIM = 3.0
+"""Smallest distance between a name and the frame [points]."""
 _MOST_PLACES = 200_000
 """Places of a curve of which names keep clear."""
 
@@ -406,7 +408,7 @@ def _name_points(axis: Any, chart: Chart, curves: np.ndarray, taken: np.ndarray)
         corners = np.array([_corner(size, place, side, gap) for side, gap in tried])
         margin = 1.0 if point.colour else _GAP
         covered = _count(taken | curves, corners - margin, size + 2.0 * margin)
-        outside = ((corners < 1.0) | (corners + size > np.array(taken.shape[::-1]) - 1.0)).any(axis=1)
+        outside = ((corners < _RIM) | (corners + size > np.array(taken.shape[::-1]) - _RIM)).any(axis=1)
         best = int(np.argmin(covered + taken.size * outside))
         _write(axis, point.label, (point.x, point.y), tried[best][0], point.colour or "0.6", tried[best][1])
         _fill(taken, corners[best], size)
@@ -432,7 +434,7 @@ def _places_of_names(
         for side in [side for side in _SIDES if side != "centre"]:
             corner = _corner(size, path, side, gap)
             is_free = _count(taken | others | trace.covered, corner - margin, size + 2.0 * margin) == 0
-            is_free &= ((corner >= 1.0) & (corner + size <= np.array(taken.shape[::-1]) - 1.0)).all(axis=1)
+            is_free &= ((corner >= _RIM) & (corner + size <= np.array(taken.shape[::-1]) - _RIM)).all(axis=1)
             near = _count(taken | others, corner - 2.0 * _GAP, size + 4.0 * _GAP)
             found += [(near[i], path[i], side, corner[i]) for i in np.flatnonzero(is_free)]
         if not found:

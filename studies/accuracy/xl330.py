@@ -7,8 +7,8 @@ from typing import Any
 
 import actuon
 from actuon.fit import KnownLoadPlant, Model, read_logs
-from actuon.fit.apply import apply_models
 from actuon.fit.model import value_at
+from actuon.fit.replay import apply_models
 from actuon.fit.select import folds_of
 from actuon.fit.terms import SELECTED, JointFacts, build_model
 

@@ -409,7 +409,7 @@ def test_what_cannot_be_is_refused_by_name():
         pytest.importorskip("torch")
         robots = Articulation("link0")
         implicit = ImplicitActuatorCfg(joint_names_expr=[".*"], effort_mode="implicit")
-        match = "group 'all': effort_mode: got 'implicit' for ImplicitActuator, which is the engine's own drive"
+        match = "group 'all': effort_mode: got 'implicit' for ImplicitActuator, which is the engine drive"
         with pytest.raises(actuon.ParameterError, match=match):
             ActuatorGroups(robots, {"all": implicit})
         with pytest.raises(actuon.ParameterError, match="group 'all': effort_mode: got 'late'; must be one of"):

@@ -691,7 +691,7 @@ def test_several_groups_and_joints_in_none():
 
 def test_groups_that_cannot_be_loaded(tmp_path):
     implicit = lab.ImplicitActuatorCfg([".*"], stiffness=1.0, damping=1.0)
-    with pytest.raises(actuon.StructureError, match="group 'legs': ImplicitActuatorCfg is the engine's own drive"):
+    with pytest.raises(actuon.StructureError, match="group 'legs': ImplicitActuatorCfg is the engine drive"):
         actuon.mujoco.load(mjcf(TWO, SERVOS), {"legs": implicit})
     explicit = group("IdealPDActuatorCfg", tmp_path)
     with pytest.raises(actuon.StructureError, match=r"actuators\['b'\]: got ActuatorConfig among groups"):

@@ -312,7 +312,7 @@ def test_several_files_of_motors_are_compared(arm, tmp_path, monkeypatch):
     printed = command("run", "arm.xml", "--seconds", 0.02, *both)
     assert printed.splitlines()[:2] == ["motors from arm.actuon.yaml", "motors from weak.yaml"]
     header = printed[printed.index("┏") : printed.index("┡")]
-    for title in ("arm.actuon.yaml", "weak.yaml", "ideal motors"):
+    for title in ("arm.actuon.yaml", "weak.yaml", "ideal"):
         assert title in header
     printed = command("plot", "arm.xml", "--kind", "step", "-o", "a.png", *both)
     assert printed.splitlines()[:2] == ["motors from arm.actuon.yaml", "motors from weak.yaml"]

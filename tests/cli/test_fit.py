@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import actuon
-from actuon.fit import Applied, JointLog, KnownLoadPlant, Log, apply, read_logs
-from actuon.fit.apply import replay_step
+from actuon.fit import Applied, JointLog, KnownLoadPlant, Log, apply, read_logs, replay_step
 from actuon.fit.terms import JointFacts, build_model, duty_gain
 from actuon.fit.verdict import judge
 from tests.support.command_line import assert_gives_way, command, outcome

@@ -165,6 +165,14 @@ def test_options_may_stand_anywhere(complaint):
     assert "'--x.csv'" in complaint("fit", "inspect", "--", "--x.csv")
 
 
+def test_a_reader_that_ends_early_is_no_error():
+    line = [*COMMAND, "inspect", str(ROOT / "src/actuon/assets/arm.xml"), "--json"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        running.stdout.close()
+        assert running.stderr.read() == ""
+        assert running.wait() == 1
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_installed(shell, tmp_path):
     before = {"HOME": str(tmp_path), "SHELL": f"/bin/{shell}"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import importlib.util
 
 import numpy as np
 import pytest
@@ -50,8 +51,9 @@ def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
         pytest.fail(f"{name}: {failure.example.source}printed {failure.got}instead of {failure.example.want}")
     except doctest.UnexpectedException as error:
         reason = error.exc_info[1]
-        if isinstance(reason, ModuleNotFoundError) and (reason.name or "").partition(".")[0] == "newton":
-            pytest.skip("newton is not installed")  # its MuJoCo is another than that of this environment
+        missing = reason.name.partition(".")[0] if isinstance(reason, ModuleNotFoundError) and reason.name else ""
+        if missing in ("newton", "mjlab") and importlib.util.find_spec(missing) is None:
+            pytest.skip(f"{missing} is not installed")  # its MuJoCo is another than that of this environment
         raise reason from None
 
 

@@ -11,10 +11,10 @@ import pytest
 
 import actuon
 from actuon.fit import KnownLoadPlant, SearchOptions, apply
-from actuon.fit.apply import models_of
 from actuon.fit.fitting import candidates_of
 from actuon.fit.network_fitting import TrainingJob, fit_network, network_model, save_trained, training_run
 from actuon.fit.network_replay import network_step
+from actuon.fit.replay import models_of
 from actuon.logs import save_log
 from tests.fit.test_search import DT, made_log, truth
 from tests.support.command_line import command

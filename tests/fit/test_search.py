@@ -281,7 +281,7 @@ def test_joints_are_searched_side_by_side_or_together():
     assert [len(model.parameters) for model in fixed] == [0, 1]
 
 
-@pytest.mark.parametrize("addition", ["", "limit", "supply", "dead_band", "backlash"])
+@pytest.mark.parametrize("addition", ["", "limit", "supply", "dead_band", "backlash", "spring"])
 def test_a_model_keeps_the_rate_of_its_controller_and_its_effort_mode(addition, tmp_path):
     log = made_log(truth(0), 0, vin=12.0)
     plant = KnownLoadPlant([log], dt=DT)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import actuon
-from actuon.fit import PRESETS, KnownLoadPlant
+from actuon.fit import PRESETS, KnownLoadPlant, SearchOptions, fit_logs
 from actuon.fit.terms import SELECTED, TERMS, JointFacts, build_model, usual_models
 from tests.support.pendulums import pendulum_log, uneven_time
 
@@ -15,6 +15,7 @@ JOINT = ["transmission.reflected_inertia", "delay.delay", "encoder.bias"]
 FRICTION = ["friction.dynamic", "friction.viscous"]
 AT_REST = ["friction.static", "friction.stribeck_velocity", "friction.stribeck_exponent"]
 SIDES = ["motor", "external", "motor_stribeck", "external_stribeck"]
+SPRING = ["motor_inertia", "stiffness", "damping"]
 PD = ["controller.kp", "controller.kd", *JOINT, *FRICTION]
 PATHS = {
     "pd": PD[:5],
@@ -28,6 +29,7 @@ PATHS = {
     "servo_m1": ["controller.kp", "controller.torque_constant", "controller.resistance", *JOINT, *FRICTION],
     "m1+limit": [*PD, "max_effort.max_effort"],
     "m1+backlash": [*PD[:2], *JOINT[1:], *FRICTION, "transmission.motor_inertia", "transmission.gap"],
+    "m1+spring": [*PD[:2], *JOINT[1:], *FRICTION, *(f"transmission.{name}" for name in SPRING)],
     "pd+delay+coulomb": [*PD[:5], "friction.dynamic"],
     "kp+viscous": ["controller.kp", "friction.viscous"],
 }
@@ -67,6 +69,39 @@ def test_each_term_begins_within_its_ranges(term):
 def test_a_term_that_means_nothing_to_a_model_is_refused(term):
     with pytest.raises(actuon.ParameterError, match=f"pd.{term}: {TERMS[term].needs}"):
         build_model(f"pd+{term}", facts(vin=7.4))
+
+
+def test_the_stiffness_of_a_spring_is_found():
+    """A motor behind a spring, and a pendulum whose position is logged and controlled, in steps of 0.1 ms."""
+    dt, inertia, weight = 1e-4, 0.5 * 0.1**2, 0.5 * 9.81 * 0.1
+    kp, kd, motor_inertia, stiffness, damping = 3.0, 0.06, 0.003, 20.0, 0.02
+    time = np.arange(0.0, 4.0, 0.004)
+    command = np.sin(2.0 * time) + 0.5 * np.sin(7.0 * time) + 0.4 * np.sign(np.sin(4.0 * time))
+    enabled = time < 3.2
+    angle = spin = q = qd = 0.0
+    positions = []
+    for target, on in zip(command, enabled, strict=True):
+        positions.append(q)
+        for _ in range(40):
+            force = stiffness * (angle - q) + damping * (spin - qd)
+            spin += dt * (on * (kp * (target - q) - kd * qd) - force) / motor_inertia
+            qd += dt * (force - weight * np.sin(q)) / inertia
+            angle, q = angle + dt * spin, q + dt * qd
+    shown = np.array(positions) + 2e-4 * np.random.default_rng(0).standard_normal(len(time))
+    plant = KnownLoadPlant([pendulum_log("a", time, shown, command, enabled)], dt=0.001)
+    options = SearchOptions(starts=1, population=40, generations=80)
+    result = fit_logs(model="pd+spring", plant=plant, options=options)
+    found = {parameter.path: parameter for parameter in result.joints[0].parameters}
+    for name, value in (("stiffness", stiffness), ("motor_inertia", motor_inertia)):
+        own = found[f"transmission.{name}"]
+        assert own.value == pytest.approx(value, rel=0.03)
+        assert own.low < value < own.high
+    assert result.error < 1e-3
+
+
+def test_spring_and_backlash_exclude_each_other():
+    with pytest.raises(actuon.ParameterError, match="spring also needs the term 'armature', without 'backlash'"):
+        build_model("pd+backlash+spring", facts())
 
 
 def test_what_a_model_needs_is_said():

@@ -8,7 +8,7 @@ import pytest
 
 import actuon
 from actuon.fit import KnownLoadPlant, Model, SearchOptions, read_logs
-from actuon.fit.apply import apply_models
+from actuon.fit.replay import apply_models
 from actuon.fit.search import search
 from actuon.fit.terms import JointFacts, build_model, duty_gain
 from tests.support.paths import DATA, public_logs

@@ -156,7 +156,7 @@ def test_a_robot_that_only_a_tendon_moves_is_refused(tmp_path, complaint):
     ):
         error = complaint(*line)
         assert "has no joint for an actuator: moved by 'fingers_actuator' through a tendon" in error
-        assert "Articulation.set_tendon_targets() moves it as it is" in error
+        assert "Articulation.set_tendon_targets() moves it unchanged" in error
         assert "actuon init" not in error
     assert "actuon init" not in command("inspect", path)
 
@@ -681,7 +681,7 @@ def test_usd_drives_are_converted_to_metres_and_kilograms(length, mass, tmp_path
 def test_a_usd_robot_moves_with_what_was_written_for_it(tmp_path):
     """Its own actuators taken away: otherwise they, and not the YAML beside it, drive it."""
     path = copied(ASSETS / "arm.usda", tmp_path)
-    assert "its own actuators, which a YAML next to it does not replace" in command("init", path)
+    assert "the file contains actuators, which take precedence over a YAML next to it" in command("init", path)
     stage = Usd.Stage.Open(str(path))
     stage.RemovePrim(stage.GetDefaultPrim().GetPath().AppendChild("Actuators"))
     stage.GetRootLayer().Save()
@@ -698,24 +698,23 @@ def test_a_usd_robot_moves_with_what_was_written_for_it(tmp_path):
     np.testing.assert_allclose(*moved, rtol=0, atol=1e-5)
 
 
-def test_gains_too_stiff_for_an_explicit_controller_are_said(tmp_path):
+def test_init_reports_unstable_gains_as_check_does(tmp_path):
     path = tmp_path / "stiff.xml"
     path.write_text(MIXED.replace('kv="4"', 'kv="4000"'))
-    out = command("init", path)
-    assert "note: too stiff for an explicit controller at the model's time step of 0.002 s: turn " in out
-    text = (tmp_path / "stiff.actuon.yaml").read_text()
-    assert "# Too stiff for an explicit controller" in text
-    assert "! too stiff" in command("inspect", path)
-    out = " ".join(command("check", path, code=1).split())
-    assert "too stiff" not in out  # which is said better
-    assert "unstable at dt = 2 ms" in out
-    assert "of the stability limit: turn " in out
-    rub = ("turn", actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 400.0), effects=[RUB]))
-    actuon.save_actuators(tmp_path / "stiff.actuon.yaml", [actuon.ActuatorEntry(rub[0], *rub)])
-    assert "too stiff" not in command("inspect", path)  # which friction damps
-    assert "✓ no problems found" in command("check", path)
+    fixes = " ".join(command("init", path).split("note: ")[1].split())
+    assert fixes.startswith("/base: unstable at dt = 2 ms (")
+    assert fixes in " ".join(command("check", path, code=1).split())
+    assert "unstable at dt" not in command("inspect", path)
     path.write_text(MIXED)
-    assert "too stiff" not in command("init", path, "--force")
+    assert "unstable at dt" not in command("init", path, "--force")
+
+
+@pytest.mark.parametrize("name", ["universal_robots_ur5e", "franka_emika_panda"])
+def test_init_and_check_name_the_same_joints(name, tmp_path):
+    path = copied(public_robot(name), tmp_path)
+    fixes = " ".join(command("init", path).split("note: ")[-1].split())
+    assert "unstable at dt" in fixes
+    assert fixes in " ".join(command("check", path, code=1).split())
 
 
 def test_a_file_is_replaced_only_when_told_to(tmp_path, complaint):
@@ -791,5 +790,5 @@ def test_a_usd_robot_with_actuators_says_so(tmp_path):
     add(stage, EXAMPLES["pd"])
     stage.GetRootLayer().Save()
     out = command("init", tmp_path / "robot.usda")
-    assert "actuon export writes those" in out
+    assert "`actuon export` writes them to a YAML" in out
     assert "to be set: kp and kd of hip_knee, slide" in out

@@ -299,7 +299,7 @@ class TestClocks:
     def test_units_of_time(self, csv_of, arm, unit, scale, start):
         log = read_log(csv_of(arm | {"t": np.round((arm["t"] + start) * scale)}, number="{:.19g}"))
         np.testing.assert_allclose(log.time, arm["t"], atol=1.1 / scale + 1e-6)
-        found(log, f"are {unit}, turned to seconds")
+        found(log, f"are {unit}, converted to seconds")
         assert len([text for text in log.findings if "counted from there" in text]) == (start > 0.0)
 
     def test_time_by_name_and_by_date(self, csv_of):

@@ -164,7 +164,10 @@ actuators:
         ("ak80-8", "actuators.legs.motor: unknown motor 'ak80-8'; .* Did you mean 'ak80-"),
         ("7", "actuators.legs.motor: got 7; must be the name of a motor"),
         ("{gear_ratio: 9.0}", "actuators.legs.motor: needs the 'name' of a motor, or 'at'"),
-        ("{name: ak80-9, torque: 9.0}", "actuators.legs.motor: MotorDatasheet: 'torque' can be stall_torque"),
+        (
+            "{name: ak80-9, torque: 9.0}",
+            "actuators.legs.motor: MotorDatasheet: 'torque' is ambiguous; use one of stall_torque",
+        ),
         ("{name: ak80-9, kt: 0.2}", "actuators.legs.motor: MotorDatasheet: kt is 0.2 N·m/A"),
         ("{name: ak80-9, 7: 0.2}", "actuators.legs.motor: got the key 7; must be the name of a value"),
         ("{name: ak80-9, kt: {a: 1}}", "actuators.legs.motor: MotorDatasheet.kt: got "),

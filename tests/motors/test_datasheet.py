@@ -231,8 +231,8 @@ def test_how_much_values_may_differ_can_be_said():
 @pytest.mark.parametrize(
     ("at", "values", "message"),
     [
-        ("joint", dict(torque=5.0), "'torque' can be stall_torque, peak_torque, rated_torque; say which"),
-        ("joint", dict(speed=5.0), "'speed' can be no_load_speed, rated_speed, max_speed; say which"),
+        ("joint", dict(torque=5.0), "'torque' is ambiguous; use one of stall_torque, peak_torque, rated_torque"),
+        ("joint", dict(speed=5.0), "'speed' is ambiguous; use one of no_load_speed, rated_speed, max_speed"),
         ("joint", dict(peek_torque=5.0), "unknown value 'peek_torque'; .*Did you mean 'peak_torque'"),
         ("joint", dict(peak_torque=-5.0), "MotorDatasheet.peak_torque: got -5.0; must be finite and > 0"),
         ("joint", dict(peak_torque=math.nan), "peak_torque: got nan"),

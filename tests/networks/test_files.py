@@ -533,8 +533,11 @@ def test_exported_for_one_batch_size(tmp_path):
 
 
 def test_limits_of_size(tmp_path):
+    without_inputs = nn.Linear(1, 1)
+    without_inputs.weight = nn.Parameter(torch.zeros(1, 0))
     for module, match in (
-        (mlp(inputs=2, width=9000, layers=1), "9001 units; must have 1 to 8192 inputs and at most 8192 units"),
+        (mlp(inputs=2, width=9000, layers=1), "9001 units; must have 1 to 8192"),
+        (nn.Sequential(without_inputs), "0 inputs and 1 units; must have 1 to 8192"),
         (mlp(inputs=2, width=2, layers=16), "17 layers; must have at most 16"),
         (GRU(layers=16, hidden=1).eval(), "17 layers; must have at most 16"),
     ):

@@ -101,7 +101,6 @@ def test_a_loaded_module_without_a_specification_is_installed(monkeypatch):
         ("newton", "actuon.newton", "newton"),
         ("mujoco", "actuon.studio", "studio"),
         ("scipy", "actuon.studio", "studio"),
-        ("viser", "actuon.studio", "studio"),
     ],
 )
 def test_a_module_names_its_own_extra(missing, module, extra):
@@ -109,13 +108,6 @@ def test_a_module_names_its_own_extra(missing, module, extra):
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     said = f"{module} needs '{missing}': install it with  pip install 'actuon[{extra}]'"
     assert said in ended.stderr.splitlines()[-1]
-
-
-def test_studio_names_its_extra_before_it_reads_a_robot():
-    code = "import sys; sys.modules['scipy'] = None; from actuon.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "studio", "no_such_robot.xml"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "actuon.studio needs 'scipy': install it with" in " ".join(ended.stderr.split())
 
 
 def test_other_errors_pass_through():

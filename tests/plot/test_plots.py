@@ -100,14 +100,15 @@ def test_the_envelope_of_a_servo_is_that_of_its_motor():
     np.testing.assert_allclose(found.least, 1.2 * (-0.9 * 12.0 - 1.2 * speeds) / 2.0, rtol=1e-5, atol=1e-5)
 
 
-def test_the_step_response_of_a_pd_is_that_of_a_damped_oscillator():
+@pytest.mark.parametrize("damping", [0.0, 0.4])
+def test_the_step_response_of_a_pd_is_that_of_a_damped_oscillator(damping):
     inertia, rotor, ratio = 0.09, 1e-4, 10.0
     gear = actuon.GearTransmissionConfig(ratio, rotor_inertia=rotor)
     config = actuon.ActuatorConfig(PD, transmission=gear)
-    conditions = Conditions(inertia=inertia, dt=1e-4, step=0.2, position=0.3, seconds=0.5)
+    conditions = Conditions(inertia=inertia, damping=damping, dt=1e-4, step=0.2, position=0.3, seconds=0.5)
     time, position, effort = step_response(config, conditions)
     moved = inertia + rotor * ratio**2
-    decay = PD.kd / (2 * moved)
+    decay = (PD.kd + damping) / (2 * moved)
     omega = math.sqrt(PD.kp / moved - decay**2)
     after = np.maximum(time, 0.0)
     expected = 0.2 * (1 - np.exp(-decay * after) * (np.cos(omega * after) + decay / omega * np.sin(omega * after)))
@@ -138,7 +139,7 @@ def test_frequencies_at_which_a_joint_without_damping_only_swings_are_left_out()
     assert np.isnan(response[1:]).all()
     (grid,) = actuator_grids(Inputs([Subject("a.yaml", "hip", undamped)]), ["frequency"], PlotConditions())
     gain, phase = grid.charts
-    assert gain.labels == ["(does not settle)", "−3 dB"]
+    assert gain.labels == ["(some frequencies left out)", "−3 dB"]
     assert gain.x_log
     assert len(gain.series[0].x) == len(phase.series[0].x) < 60
 
@@ -304,6 +305,7 @@ def test_a_record_says_what_is_dashed_and_tells_joints_apart(record):
     assert [series.style for series in first.series] == ["line"] * 14 + ["dashed"] * 14
     assert list(last.y_ticks.values()) == names
     assert last.note == "at no time"
+    assert len({chart.x_range for chart in grid.charts}) == 1
 
 
 def test_a_record_has_the_units_of_its_joints(record):
@@ -332,9 +334,9 @@ def test_axes_have_the_units_of_the_joint_and_compared_motors_a_legend():
     assert position.labels == ["a.yaml (does not settle)", "b.yaml (does not settle)", "target"]
 
 
-def test_a_robot_brings_the_inertia_of_its_own_joints(tmp_path):
+def test_a_robot_brings_the_inertia_and_damping_of_its_own_joints(tmp_path):
     """Of a pendulum that is a ball of 2 kg at 0.5 m: its own, with the armature that no rotor of the motor replaces."""
-    model = """<mujoco><worldbody><body><joint name="hip" axis="0 1 0" armature="0.03"/>
+    model = """<mujoco><worldbody><body><joint name="hip" axis="0 1 0" armature="0.03" damping="0.3"/>
       <inertial pos="0 0 -0.5" mass="2" diaginertia="0.01 0.01 0.01"/></body></worldbody>
       <actuator><position name="hip" joint="hip" kp="20" kv="1"/></actuator></mujoco>"""
     load = 2.0 * 0.5**2 + 0.01
@@ -348,8 +350,25 @@ def test_a_robot_brings_the_inertia_of_its_own_joints(tmp_path):
         (subject,) = read_inputs([tmp_path / "robot.xml"]).subjects
         assert subject.inertia == pytest.approx(expected)
         assert PlotConditions().of(subject).inertia == pytest.approx(expected)
-        assert PlotConditions(inertia=0.2).of(subject).inertia == 0.2
+        assert PlotConditions().of(subject).damping == 0.3
+        assert PlotConditions(inertia=0.2).of(subject) == Conditions(inertia=0.2)
+    rubbing = actuon.ActuatorConfig(PD, effects=[actuon.FrictionEffectConfig(viscous=0.1)])
+    actuon.save_actuators(tmp_path / "robot.actuon.yaml", [actuon.ActuatorEntry("hip", "hip", rubbing)])
+    assert read_inputs([tmp_path / "robot.xml"]).subjects[0].damping == 0.0
     assert PlotConditions().of(Subject("a.yaml", "hip", bare)).inertia == 0.1
+
+
+def test_a_robot_brings_the_smallest_inertia_of_the_poses_of_check(tmp_path):
+    """A second link folds back on the first one."""
+    (tmp_path / "robot.xml").write_text("""<mujoco><worldbody><body><joint name="hip" axis="0 1 0" range="-60 60"/>
+      <inertial pos="0 0 -0.25" mass="1" diaginertia="0.01 0.01 0.01"/><body pos="0 0 -0.5">
+      <joint name="knee" axis="0 1 0" range="0 150"/><inertial pos="0 0 -0.25" mass="1" diaginertia="0.01 0.01 0.01"/>
+      </body></body></worldbody></mujoco>""")
+    entries = [actuon.ActuatorEntry(name, name, actuon.ActuatorConfig(PD)) for name in ("hip", "knee")]
+    actuon.save_actuators(tmp_path / "robot.actuon.yaml", entries)
+    rows = actuon.check(tmp_path / "robot.xml").rows
+    drawn = read_inputs([tmp_path / "robot.xml"]).subjects
+    assert [subject.inertia for subject in drawn] == pytest.approx([row.inertia for row in rows])
 
 
 def test_the_ends_of_an_envelope_and_the_rated_point_are_named():

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import actuon
-from actuon.fit.apply import models_of
+from actuon.fit.replay import models_of
 from actuon.patterns import compile_pattern
 from tests.support.robot_files import EXAMPLES
 

@@ -201,7 +201,7 @@ def test_the_file_of_other_actuators_is_refused(attachments, match, saved):
         (
             actuon.ActuatorConfig(PD, effects=[actuon.FrictionEffectConfig(0.1, load_motor=0.1)]),
             actuon.ActuatorConfig(PD, effects=[actuon.FrictionEffectConfig(0.1)]),
-            "1.load_motor' is a parameter that these actuators leave out",
+            "1.load_motor' is unset in these actuators",
         ),
     ],
     ids=["network", "weights", "parameter"],

@@ -100,6 +100,24 @@ def test_an_unstable_robot_is_told_what_would_do(tmp_path):
     assert actuon.check(tmp_path / "robot.actuon.yaml").to_json() == found.to_json()
 
 
+@pytest.mark.parametrize("joints", [range(7), (6,)], ids=["all", "without the others"])
+def test_each_fix_names_all_unstable_joints_and_makes_them_stable(joints):
+    """Gains of one unstable joint alone leave the robot unstable."""
+    found = actuon.check(actuon.assets.arm_mjcf, dt=0.01)
+    unstable = [row for row in found.rows if row.usage >= 1.0]
+    assert len(unstable) > 4
+    (problem,) = found.problems
+    for fix in ("- gains: ", "- armature: "):
+        (line,) = (line for line in problem.splitlines() if line.startswith(fix))
+        assert all(f"{row.name} " in line for row in unstable)
+    pairs = []
+    for i, row in enumerate(found.rows):
+        lower = 0.999 if i in joints else np.inf
+        gains = actuon.PDControlConfig(min(row.kp, lower * row.largest_kp), min(row.kd, lower * row.largest_kd))
+        pairs.append((actuon.ActuatorConfig(gains), row.name))
+    assert actuon.check(actuon.assets.arm_mjcf, dt=0.01, actuators=pairs).stable == (len(joints) == 7)
+
+
 def test_programs_get_json(tmp_path):
     path = saved(tmp_path, {"shoulder": (50.0, 2.0), "elbow": (50.0, 5.0)}, shoulder=1.0)
     report = json.loads(command("check", path, "--json", code=1))

@@ -155,7 +155,7 @@ def test_robot_and_plots_have_room_in_a_small_window(browser, studio):
     small.goto(studio.url)
     until(lambda: sum(chart["top"] < 600 and chart["width"] > 300 for chart in charts(small).values()) >= 3)
     left = max(chart["width"] for chart in charts(small).values())
-    right = small.get_by_text("stability limit").bounding_box()
+    right = small.get_by_text("stability usage").bounding_box()
     assert right["x"] - left > 350  # the robot is between the plots and the readouts
     notices = [box.bounding_box() for box in small.locator(".mantine-Notification-root").all()]
     assert all(box["y"] > right["y"] + 100 for box in notices)

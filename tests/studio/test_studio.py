@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import mujoco
@@ -433,6 +434,19 @@ def test_a_record_that_could_not_be_saved_is_refused_at_its_start(tmp_path, moto
     assert not motor.is_recording
 
 
+def test_a_recording_that_cannot_be_saved_continues(tmp_path, motor):
+    motor.record(tmp_path / "run.npz")
+    motor.advance(0.01)
+    (tmp_path / "run.npz").mkdir()
+    with pytest.raises(actuon.RobotFileError, match="cannot be written: it is not a regular file"):
+        motor.stop_recording()
+    motor.advance(0.01)
+    assert motor.stop_recording(tmp_path / "other.npz") == tmp_path / "other.npz"
+    assert not motor.is_recording
+    with np.load(tmp_path / "other.npz") as data:
+        assert len(data["time"]) == round(0.02 / motor.real.dt)
+
+
 @pytest.mark.parametrize("port", [-1, 65536, "8017", 80.5])
 def test_a_port_that_cannot_be(port):
     with pytest.raises(actuon.SimulationError, match="port: got .*; must be a whole number from 1 to 65535, or 0"):
@@ -719,6 +733,20 @@ def test_robots_are_let_go_of_where_a_record_cannot_be_saved(tmp_path):
     with pytest.raises(actuon.RobotFileError, match="cannot be written: it is not a regular file"):
         session.close()
     assert session.real.simulation.is_closed
+
+
+def test_a_missing_extra_is_reported_before_the_robot_is_loaded(monkeypatch):
+    monkeypatch.setitem(sys.modules, "viser", None)
+    with pytest.raises(actuon.MissingExtraError, match="the page in the browser needs 'viser'"):
+        actuon.studio.Studio("no_such_robot.xml")
+
+
+@pytest.mark.parametrize("module", ["viser", "mujoco", "scipy"])
+def test_the_command_names_the_extra_of_the_studio(module, monkeypatch, complaint):
+    monkeypatch.setitem(sys.modules, module, None)
+    said = complaint("studio", "ak80-9")
+    assert f"the page in the browser needs '{module}'" in said
+    assert "actuon[studio]" in said
 
 
 def test_a_robot_without_meshes_is_drawn_as_rods():

@@ -3,7 +3,7 @@
 """Stages of motors in NumPy float64, each written from its equation. States are attributes, starting anew per run.
 
 A class has the name of the component that it is the oracle of, and the ranges that its parameters are drawn from. What
-is here is tested on every path, through tapes and tangents, in robot files, in the fuzzers and by the golden chains.
+is here is tested on every path, through tapes, as derivatives, in robot files, in the fuzzers and by the golden chains.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ Part: TypeAlias = Config | Component | NewtonPart
 EXPLICIT = "explicit"
 """An effort from the state before the step."""
 IMPLICIT = "implicit"
-"""That effort and its derivatives by position and velocity, for the engine's solver."""
+"""Effort and its derivatives by position and velocity, for the engine's solver."""
 AUTO = "auto"
 """Implicit if an explicit effort would be near the stability limit, otherwise explicit."""
 

@@ -91,12 +91,12 @@ class SharedBattery:
             states: States after the step, one for each actuator.
 
         Examples:
-            >>> battery = actuon.BatteryClampingConfig(25.2, inner_resistance=0.05)
-            >>> motor = actuon.VoltageClampingConfig(torque_constant=0.1, resistance=0.2)
             >>> pd = actuon.PDControlConfig(kp=40.0, kd=1.0)
-            >>> legs = actuon.Actuator(range(2), pd, clamping=[battery, motor])
-            >>> shared, state = actuon.SharedBattery([legs]), legs.state()
-            >>> shared.share(state)  # after each step
+            >>> stages = [actuon.BatteryClampingConfig(25.2, inner_resistance=0.05)]
+            >>> stages += [actuon.VoltageClampingConfig(torque_constant=0.1, resistance=0.2)]
+            >>> legs = actuon.Actuator(range(2), pd, clamping=stages)
+            >>> state = legs.state()
+            >>> actuon.SharedBattery([legs]).share(state)  # after each step
         """
         if len(states) != len(self._actuators):
             raise StateError(

@@ -107,6 +107,12 @@ class ActuatorState:
 
         With ``control_every``, the controller runs in the first step after a reset of all DOFs. With a mask it keeps
         its pace, which all DOFs share; the held effort of the DOFs that were reset is zero until it runs.
+
+        Examples:
+            >>> pd, delay = actuon.ControllerPD(kp=40.0, kd=1.0), actuon.Delay(1, max_delay=2)
+            >>> actuator = actuon.Actuator(range(3), pd, delay)
+            >>> state = actuator.state()
+            >>> state.reset(np.array([True, False, False]))
         """
         beside = [state for state in self.stages if state is not None and not self._is_in_memory(state)]
         for state in beside:
@@ -131,6 +137,13 @@ class ActuatorState:
             other: State of the same actuator, or of one with the same stages and number of DOFs.
             mask: DOFs to copy, bool of shape (N,). Default: all. With a mask and ``control_every``, the controller
                 keeps its pace, which all DOFs share.
+
+        Examples:
+            >>> pd, delay = actuon.ControllerPD(kp=40.0, kd=1.0), actuon.Delay(1, max_delay=2)
+            >>> actuator = actuon.Actuator(range(3), pd, delay)
+            >>> state = actuator.state()
+            >>> before = actuator.state()
+            >>> before.assign(state)
         """
         if not isinstance(other, ActuatorState):
             raise StateError(f"assign: got {type(other).__name__}; must be a state from actuator.state()")
@@ -173,6 +186,13 @@ class ActuatorState:
 
         Raises:
             StateError: The state of a DOF is not finite.
+
+        Examples:
+            >>> pd, delay = actuon.ControllerPD(kp=40.0, kd=1.0), actuon.Delay(1, max_delay=2)
+            >>> actuator = actuon.Actuator(range(3), pd, delay)
+            >>> state = actuator.state()
+            >>> state.save("state.npz")
+            >>> state = actuator.load_state("state.npz")
         """
         write_arrays(path, self.saved("state"))
 
@@ -186,6 +206,14 @@ class ActuatorState:
 
         They are valid in any process, and fit any actuator with the same stages and DOFs, on any device, with
         ``robot_dofs`` or without.
+
+        Examples:
+            >>> pd, delay = actuon.ControllerPD(kp=40.0, kd=1.0), actuon.Delay(1, max_delay=2)
+            >>> actuator = actuon.Actuator(range(3), pd, delay)
+            >>> state = actuator.state()
+            >>> arrays = state.to_arrays()
+            >>> arrays["0.past"].shape  # signals, depth, DOFs
+            (3, 2, 3)
         """
         arrays = {
             f"{prefix}{name}": array for prefix, state in self._parts() for name, array in _to_arrays(state).items()
@@ -218,6 +246,12 @@ class ActuatorState:
 
         Raises:
             StateError: They belong to other motors, or are incomplete. The message names the difference.
+
+        Examples:
+            >>> pd, delay = actuon.ControllerPD(kp=40.0, kd=1.0), actuon.Delay(1, max_delay=2)
+            >>> actuator = actuon.Actuator(range(3), pd, delay)
+            >>> state = actuator.state()
+            >>> state.from_arrays(state.to_arrays())
         """
         if not isinstance(arrays, Mapping):
             raise StateError(f"{where}: got {type(arrays).__name__}; must be a dict of arrays from to_arrays()")

@@ -61,6 +61,8 @@ class Conditions:
     """Period of the duty cycle [s]. None: 1/30 of ``seconds``."""
     seconds: float | None = None
     """Length of a trial [s]. None: from the motor's time constants."""
+    damping: float = 0.0
+    """Viscous damping of the joint [N·m·s/rad or N·s/m], without the motor's."""
 
     def check(self) -> None:
         """Raise an error for values that are not allowed.
@@ -122,7 +124,7 @@ class Trial:
             accumulate=False,
             control_every=1 if motor_only else config.control_every,
         )
-        self._position = conditions.position
+        self._position, self._damping = conditions.position, conditions.damping
         names = ["joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_f", _COMPUTED]
         names += [*self.actuator.control_signal_attrs, *self.actuator.custom_inputs]
         self._arrays = {name: np.zeros(count, np.float32) for name in names}
@@ -150,7 +152,7 @@ class Trial:
     def move(self, target: Callable[[float], np.ndarray | float], steps: int, dt: float) -> tuple[np.ndarray, ...]:
         """Return positions and efforts of free joints that follow ``target(time)``, each of shape (steps, count).
 
-        The effort is constant over a step, so the motion of the inertia is exact.
+        The effort is constant over a step, so the motion of an undamped inertia is exact. Damping is implicit.
         """
         count = self.actuator.num_actuators
         q, qd = np.full(count, self._position), np.zeros(count)
@@ -159,9 +161,9 @@ class Trial:
             for i in range(steps):
                 effort = self.follow(q, qd, self._position + target(i * dt), dt)
                 positions[i], efforts[i] = q, effort
-                acceleration = effort / self.inertia
-                q = q + qd * dt + 0.5 * acceleration * dt * dt
-                qd = qd + acceleration * dt
+                before = qd
+                qd = (qd + effort / self.inertia * dt) / (1.0 + self._damping / self.inertia * dt)
+                q = q + 0.5 * (before + qd) * dt
         return positions - self._position, efforts
 
     def signal(self, name: str) -> np.ndarray | None:

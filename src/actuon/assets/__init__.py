@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths of the robots that come with Actuon: a quadruped and an arm, as MJCF and USD, and their actuators as YAML.
 
-README.md beside them says where their figures come from.
+README.md in this folder lists the sources of their values.
 """
 
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-"""Where the files are. Copy a robot to change it."""
+"""Folder of the files. Copy a robot to change it."""
 
 quadruped_mjcf = FOLDER / "quadruped.xml"
 """Twelve joints on a free base, for MuJoCo."""

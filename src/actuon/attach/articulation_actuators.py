@@ -35,7 +35,7 @@ class ArticulationActuators(Attachment):
     """Actuators of robots in a simulation, which are stepped before each step of physics.
 
     The actuators are those of the ``NewtonActuator`` prims below the robot, or of the ``actuon.yaml`` next to its file
-    (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine's own drives are disabled on the DOFs
+    (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine drives are disabled on the DOFs
     that have an actuator, and read back; the other DOFs keep theirs. The logger ``actuon.actuators`` warns of joints
     whose kp and kd are 0. If no actuators are found, it warns, and nothing is driven.
 
@@ -228,11 +228,26 @@ class ArticulationActuators(Attachment):
         self._step_now(step_dt)
 
     def enable_auto_step_pre_physics(self) -> None:
-        """Step the actuators before each step of physics, also after a stop and start of the simulation."""
+        """Step the actuators before each step of physics, also after a stop and start of the simulation.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     actuators = actuon.ArticulationActuators("link0", auto_step_pre_physics=False)
+            ...     actuators.enable_auto_step_pre_physics()
+            ...     simulation.step()  # with motors
+        """
         self._auto_step = True
 
     def disable_auto_step_pre_physics(self) -> None:
-        """Step the actuators only by `step_actuators`. Until then, the last efforts stay on."""
+        """Step the actuators only by `step_actuators`. Until then, the last efforts stay on.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     actuators = actuon.ArticulationActuators("link0")
+            ...     actuators.disable_auto_step_pre_physics()
+            ...     actuators.step_actuators(simulation.dt)
+            ...     simulation.step(5)  # with the same efforts
+        """
         self._auto_step = False
 
     def __repr__(self) -> str:

@@ -482,6 +482,15 @@ class Attachment:
             values: As for `Articulation.set_dof_efforts`, in the unit of the network's training.
             indices: Which robots. Default: all.
             dof_indices: Which DOFs. Default: all.
+
+        Examples:
+            >>> friction = actuon.FrictionEffectConfig(0.1, load_external=0.05, inertia=0.1)
+            >>> pd = actuon.PDControlConfig(kp=100.0, kd=10.0)
+            >>> motor = actuon.ActuatorConfig(pd, effects=[friction])
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
+            ...     pairs = [(motor, "joint1")]
+            ...     actuators = actuon.ArticulationActuators.from_actuators("link0", pairs)
+            ...     actuators.set_dof_custom_inputs("joint_load", 2.0)  # [N·m]
         """
         if name not in self._chains.inputs:
             raise ParameterError(
@@ -556,6 +565,14 @@ class Attachment:
         Raises:
             StateError: The file cannot be read, or is from other actuators or robots; the error describes the
                 difference. Nothing is changed.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     actuators = actuon.ArticulationActuators("link0")
+            ...     simulation.step()
+            ...     actuators.save_state("actuators.npz")
+            ...     simulation.step(5)
+            ...     actuators.load_state("actuators.npz")  # delayed commands of the first step
         """
         self._check_open()
         contents, version = read_arrays(path, "the state of actuators on robots")
@@ -657,7 +674,16 @@ class Attachment:
         self._chains.batteries.lead(self._chains.states)
 
     def close(self) -> None:
-        """Remove the efforts, and restore the engine's drives and properties. May be called again."""
+        """Remove the efforts, and restore the engine drives and properties. May be called again.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
+            ...     robots = actuon.Articulation("link0")
+            ...     armature = robots.get_dof_armatures().numpy()
+            ...     actuon.ArticulationActuators("link0").close()
+            ...     print(np.array_equal(robots.get_dof_armatures().numpy(), armature))
+            True
+        """
         if self._closed:
             return
         self._closed = True

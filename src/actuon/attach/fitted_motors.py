@@ -47,8 +47,11 @@ class DrawnMotors:
         >>> save_fleet("fleet.yaml", Fleet(("a", "b"), ("a.yaml", "b.yaml"), (knee,)))
         >>> motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp=20.0, kd=0.5))
         >>> motors = actuon.Motors(motor, ["knee"], num_envs=8)
-        >>> print(motors.randomize(from_fit="fleet.yaml", seed=0))
+        >>> drawn = motors.randomize(from_fit="fleet.yaml", seed=0)
+        >>> print(drawn)
         fleet.yaml: 8 motors, drawn from 2 fitted robots
+        >>> drawn.source(row=0, joint="knee")
+        'fleet.yaml: around knee of b'
     """
 
     file: str

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hand-overs: changes of an attachment in an engine, which last until the attachment is closed.
 
-The engine's own drives are disabled. Joints get the inertia of rotors as armature, and the friction of motors. Efforts
+The engine drives are disabled. Joints get the inertia of rotors as armature, and the friction of motors. Efforts
 are written unchanged or, with ``effort_mode="implicit"``, with their derivatives by position and velocity and their
 bounds.
 """
@@ -131,7 +131,7 @@ class Efforts:
     engine: wp.array
     """Efforts for the engine."""
     applied: wp.array
-    """Applied efforts of the joints, by the chains or by the engine's own drive."""
+    """Applied efforts of the joints, by the chains or by the engine drive."""
 
 
 class Inputs(HandOver):
@@ -212,7 +212,7 @@ class RotorInertia(HandOver):
             return
         self._say(columns, self._own)
         undo.callback(self._properties.keep(self._articulation.at.of_dofs(columns)))
-        self._write(columns, self._values(columns, self._own))
+        self._write(np.arange(len(self._own)), columns, self._values(columns, self._own))
 
     def _warn_of_none(self) -> None:
         engine = type(self._articulation.simulation).__name__
@@ -269,14 +269,15 @@ class RotorInertia(HandOver):
             return
         self._own[:, first] = held[:, first]
         values = self._values(columns, self._own)
-        if np.array_equal(held[:, columns], values):
+        rows = np.flatnonzero((held[:, columns] != values).any(axis=1))
+        if not rows.size:
             return
         if first.size:
             self._undo.callback(self._properties.keep(at.of_dofs(first)))
-        self._write(columns, values)
+        self._write(rows, columns, values[rows])
 
-    def _write(self, columns: np.ndarray, values: np.ndarray) -> None:
-        at = self._articulation.at.of_dofs(columns)
+    def _write(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
+        at = self._articulation.at.subset(rows, columns)
         self._properties.set(at, armature=values)
         now = self._properties.get("armature", at)
         if now is None or not np.allclose(now, values, rtol=1e-5):
@@ -517,7 +518,7 @@ class LimitedEfforts:
     """DOFs whose efforts are limited in one launch."""
 
     columns: np.ndarray
-    """Which DOFs, shape (J,)."""
+    """Columns of the DOFs, shape (J,)."""
     is_implicit: bool
     """Whether they are implicit."""
     largest: wp.array | None = None

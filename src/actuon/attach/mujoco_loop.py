@@ -346,7 +346,7 @@ def _attach_groups(simulation: MujocoSimulation, groups: Mapping[str, ActuatorBa
             raise StructureError(f"actuators['{name}']: got {type(cfg).__name__} among groups; must be a group")
         if getattr(cfg.class_type, "is_implicit_model", False):
             raise StructureError(
-                f"group '{name}': {type(cfg).__name__} is the engine's own drive, which needs no motor; leave its "
+                f"group '{name}': {type(cfg).__name__} is the engine drive, which needs no motor; leave its "
                 "joints out, which then keep the model's servos, or use IdealPDActuatorCfg(effort_mode='implicit')"
             )
     if len(simulation.robots) != 1:

@@ -88,6 +88,15 @@ class ModelBuilder(newton.ModelBuilder):
             config: Config of the actuator, with numbers as parameters.
             index: DOF index.
             pos_index: Coordinate index. Default: ``index``.
+
+        Examples:
+            >>> import newton
+            >>> from actuon.newton import ModelBuilder
+            >>> builder = ModelBuilder()
+            >>> link = builder.add_link(mass=1.0)
+            >>> joint = builder.add_joint_prismatic(parent=-1, child=link)
+            >>> motor = actuon.find_motor("ak80-9").datasheet
+            >>> builder.add(motor.actuator(actuon.PDControlConfig(kp=40.0, kd=1.0)), index=0)
         """
         checked: Any = ActuatorBuilder()  # raises errors with their place
         checked.add(config, index, pos_index=pos_index)
@@ -100,7 +109,15 @@ class ModelBuilder(newton.ModelBuilder):
 
     def add_usd(self, source: PathLike | Usd.Stage, **options: Any) -> dict[str, Any]:
         """Add a USD stage like Newton's builder. Actuon reads the actuators: all targets of a prim, and defaults of the
-        schema."""
+        schema.
+
+        Examples:
+            >>> import newton
+            >>> from actuon.newton import ModelBuilder
+            >>> builder = ModelBuilder()
+            >>> builder.add_usd(actuon.assets.quadruped_usd)["actuator_count"]
+            12
+        """
         from ..robot_files.usd.attributes import ACTUATOR
         from ..robot_files.usd.read import parse_actuators
         from ..robot_files.usd.stage import everything_below, open_stage

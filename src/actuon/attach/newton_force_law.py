@@ -46,7 +46,7 @@ def limited_line(
     params: FloatTable,
     i: wp.int32,
 ):
-    """Return the effort of a chain near the end of a step, for `DriveBase.evaluate_force`."""
+    """Return the effort of the motor model near the end of a step, for `DriveBase.evaluate_force`."""
     before = wp.float64(params[i, 0])
     apart = wp.float64(params[i, 3]) - before
     share = wp.where(apart == wp.float64(0.0), wp.float64(0.0), (qd - before) / apart)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from ..components.component import Component
 from ..components.delay import Delay
 from ..components.delay_time import DelayTime
 from ..errors import ParameterError, located, shown
-from ..robot_files.paths import Place, check_unambiguous, place_in
+from ..robot_files.paths import Place, check_unambiguous, parameter_places, place_in
 from ..sim.ids import ids_to_reset, ids_to_write
 from ..typing import IdsLike, PathLike
 from .chain_set import ChainSet, check_changed
@@ -39,6 +40,11 @@ class _Chosen:
     """Positions of their robots among the chosen ones, shape (m,)."""
     columns: np.ndarray
     """Positions of the joints among the chosen ones, shape (m,)."""
+
+    @functools.cached_property
+    def places(self) -> dict[str, Place]:
+        """Places of all parameters by path."""
+        return parameter_places(self.actuator.stages)
 
     def stage(self, place: Place) -> Component:
         return self.actuator.stages[place.stage]
@@ -78,7 +84,7 @@ class _Draft:
         return self.new[key][2]
 
     def room(self, chosen: _Chosen, place: Place) -> np.ndarray | None:
-        """Return the longest delays that a stage has memory for, shape (m,); None if the place is no delay."""
+        """Return the longest delays that a stage has memory for, shape (m,); None for other parameters."""
         stage = chosen.stage(place)
         if isinstance(stage, DelayTime) and place.name == "delay":
             return stage.longest(self._dt)[chosen.at]
@@ -249,7 +255,7 @@ def randomize_parameters(
         for chosen in draft.chosen:
             check_unambiguous(chosen.actuator.stages, path)
             try:
-                place = _place(chosen.actuator, path)
+                place = _place(chosen, path)
             except ParameterError as error:
                 refusal = error
                 continue
@@ -282,7 +288,7 @@ def _prepare(
     """Put motors of a joint, which is at ``mine`` of the chosen ones, into the draft. Returns the places."""
     parameters = fitted.of[name].parameters
     paths = [path for p in parameters for path in (p.path, *p.also) if not path.startswith("link.")]
-    places = {path: _place(chosen.actuator, path) for path in paths}
+    places = {path: _place(chosen, path) for path in paths}
     units = {p.path: p.unit for p in parameters}
     for path, place in places.items():
         if units.get(path, place.declared.unit) != place.declared.unit:
@@ -302,10 +308,10 @@ def _prepare(
     return [places[path] for path in written]
 
 
-def _place(actuator: Actuator, path: str) -> Place:
-    place = place_in(actuator.stages, path)
+def _place(chosen: _Chosen, path: str) -> Place:
+    place = chosen.places.get(path) or place_in(chosen.actuator.stages, path)
     if place.declared.shared:
         raise ParameterError(f"{path}: all joints of an actuator share it, so it cannot be drawn per joint")
-    if not actuator.stages[place.stage].numbers(place.name, at=slice(0)):
+    if not chosen.stage(place).numbers(place.name, at=slice(0)):
         raise ParameterError(f"{path}: is unset in these motors; set it, such as to 0, and build them again")
     return place

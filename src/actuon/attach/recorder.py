@@ -70,7 +70,18 @@ class Recorder:
         )
 
     def continue_with(self, actuators: Attachment) -> None:
-        """Continue with other actuators on the same robots. Signals that some of them lack are NaN there."""
+        """Continue with other actuators on the same robots. Signals that some of them lack are NaN there.
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
+            ...     with actuon.ArticulationActuators("link0") as actuators:
+            ...         recorder = actuon.Recorder(actuators)
+            ...         simulation.step(5)
+            ...     recorder.continue_with(actuon.ArticulationActuators("link0"))
+            ...     simulation.step(5)
+            >>> len(recorder)
+            10
+        """
         if actuators.articulation.simulation is not self.actuators.articulation.simulation:
             raise StructureError("the actuators are on robots of another simulation; make another Recorder")
         self.close()

@@ -66,7 +66,8 @@ def at_joints(actuator: Actuator) -> AtJoints:
             elif stage not in _left_out:
                 _left_out.add(stage)
                 _log.warning(
-                    "the inertia of %s is left out: behind %s it depends on the position; an armature is constant",
+                    "the inertia of %s is left out: behind %s it depends on the position or on other joints, as no "
+                    "armature does",
                     type(stage).__name__,
                     varies,
                 )

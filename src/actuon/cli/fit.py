@@ -73,7 +73,8 @@ def fit(
     the best result so far.
 
     Args:
-        model: Model to fit, e.g. pd_coulomb, m4, servo_m6. Default: one that suits the logs.
+        model: Model to fit, e.g. pd_coulomb, m4. Default: servo_m6 or m6 for a joint with a known load, m3+limit for a
+            robot.
     """
     from actuon.logs.files import robot_folders
 
@@ -230,8 +231,7 @@ def apply(
     Args:
         file: Motor file (actuon.yaml).
     """
-    from actuon.fit import apply as applied
-    from actuon.fit.apply import replay_step
+    from actuon.fit import apply as applied, replay_step
     from actuon.fit.fitting import findings_of
 
     actuon.quiet()
@@ -387,7 +387,7 @@ def fleet(
 
     Args:
         folder: Folder with a folder of logs for each robot.
-        model: Model to fit to every robot. Default: one that suits the logs.
+        model: Model to fit to every robot. Default: as in `actuon fit`.
         models: Comma-separated list of models, of which the best on all robots is fitted.
         select: Compare the usual models and fit the best on all robots.
     """

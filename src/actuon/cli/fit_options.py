@@ -158,7 +158,7 @@ class OutputOptions:
     """Motor file to write (actuon.yaml)."""
     report: ReportFolder = None
     author: File | None = None
-    """Also write the motors into this USD robot."""
+    """Write the motors into this USD robot as well."""
     as_json: Json = False
     force: Annotated[Force, Parameter(help="Overwrite existing files and actuators.")] = False
 

@@ -40,7 +40,13 @@ def main() -> None:
     try:
         console = make_console()  # of help texts; commands have their own
         console.width = min(console.width, WIDEST)
-        app(sys.argv[1:], console=console)
+        try:
+            app(sys.argv[1:], console=console)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the output has ended, such as head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ActuonError, CycloptsError, OSError) as error:
         complain(error)
         sys.exit(2)

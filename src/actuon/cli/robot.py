@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter, Token, convert
 
 import actuon
-from actuon.robot_files.formats import YAML_FORMATS
+from actuon.robot_files.formats import MUJOCO_FORMATS, YAML_FORMATS
 
 from .messages import in_commands
 from .options import Actuators, AllowTorch, File, Force, Json, OutputFile, Root, Seconds, Value
@@ -29,7 +29,8 @@ def init(robot: File, /, *, output: OutputFile | None = None, root: Root = None,
     """Create an actuon.yaml from the gains and limits in a robot file.
 
     Each value carries its source as a comment. Gains that the file does not define are set to 0 and marked "to be set";
-    `actuon check` fails until you fill them in.
+    `actuon check` fails until you fill them in. If the gains are unstable at the time step of an MJCF or URDF file,
+    prints the fixes of `actuon check`.
 
     Args:
         robot: MJCF, URDF or USD file.
@@ -49,7 +50,12 @@ def init(robot: File, /, *, output: OutputFile | None = None, root: Root = None,
     to_set = [group.entry.name for group in groups if not group.drives[0].is_complete]
     if to_set:
         say(console, f"to be set: kp and kd of {', '.join(to_set)}; `actuon check {robot}` suggests gains")
-    for note in found.all_notes():
+    notes = found.all_notes()
+    if robot.suffix.lower() in MUJOCO_FORMATS and any(group.drives[0].is_complete for group in groups):
+        actuon.quiet()
+        result = _check(find_source(robot, actuators=output), None).result
+        notes += [] if result is None else _lines(result.problems)
+    for note in notes:
         say(console, f"note: {note}")
 
 

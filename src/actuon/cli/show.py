@@ -44,8 +44,10 @@ if TYPE_CHECKING:
     from actuon.stability.report import CheckResult
 
 MILLI = 1e3
-FELL = 5.0
+FELL = 2.0
 """Distance that a robot falls only without a floor [m]."""
+_ROUNDING = 1e-9
+"""Largest error of a computation with 64 bits, for numbers in a table."""
 _FILE_WIDTH = 200
 """Width of output that goes to a file or a pipe [characters]."""
 _MOST_FINDINGS = 20
@@ -258,7 +260,7 @@ def print_inspected(console: Console, path: Path, report: Any) -> None:
     from actuon.inspect.report import YamlReport
 
     show = print_entries if isinstance(report, YamlReport) else print_report
-    show(console, path, report)
+    show(console, path.name, report)
 
 
 def print_report(console: Console, robot: Path | str, report: Any) -> None:
@@ -279,7 +281,7 @@ def print_report(console: Console, robot: Path | str, report: Any) -> None:
     _print_parts(console, "joints", rows)
 
 
-def print_entries(console: Console, path: Path, report: Any) -> None:
+def print_entries(console: Console, path: Path | str, report: Any) -> None:
     """Print the entries of an ``actuon.yaml``, each with its joints."""
     say(console, f"{path}: {counted(len(report.entries))}")
     rows = [("\n".join((f"{entry.name}:", *entry.joints)), entry.chain, True) for entry in report.entries]
@@ -503,9 +505,10 @@ def _cells(joint: Joint, row: JointSummary, at_stops: bool) -> list[str]:
 
 
 def _rounded(value: float, digits: int) -> str:
-    """Return a number with ``digits`` after the point, and at least two that are not zero."""
+    """Return a number with ``digits`` after the point, and at least two that are not zero; 0 for rounding errors."""
     if value >= 10.0**5:
         return f"{value:.2e}"
+    value = value if value > _ROUNDING else 0.0
     return f"{value:.{digits}f}" if value == 0.0 or value >= 10.0 ** (1 - digits) else f"{value:.2g}"
 
 

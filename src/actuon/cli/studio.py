@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 import actuon
+from actuon.errors import check_installed
 
 from .options import Actuators, AllowTorch, File
 from .outputs import check_record
@@ -43,7 +44,9 @@ def studio(
         port: Port to listen at; the next free one if it is taken.
         record: Save every step at the end (.npz, .csv).
     """
-    from actuon.studio import find_source
+    modules = "viser", "trimesh", "mujoco", "cmaes", "scipy", "ruamel.yaml"
+    check_installed(modules, "studio", "the page in the browser")
+    from actuon.robot_source import find_source
 
     if record is not None:
         check_record(record)

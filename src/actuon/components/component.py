@@ -452,7 +452,7 @@ class Component(ParameterOwner):
         return without(self._stage_with(self.laws()), absent)
 
     def is_fused(self) -> bool:
-        """Return whether the component runs inside the actuator's kernel: it has a law, and no kernels."""
+        """Return whether the component runs inside the actuator's kernel: it has a stage function, and no kernels."""
         for owner in type(self).__mro__:
             if owner.__dict__.get("law") is not None or ("laws" in owner.__dict__ and owner is not Component):
                 return True
@@ -469,7 +469,7 @@ class Component(ParameterOwner):
         return True
 
     def uses_dt(self) -> bool:
-        """Return whether a law takes the time step."""
+        """Return whether a stage function takes the time step."""
         functions = (self.closing_law, *(law.function for law in self.laws()))
         return any(function is not None and "dt" in function.input_types for function in functions)
 
@@ -533,7 +533,7 @@ class Component(ParameterOwner):
         next_state: Any,
         dt: float | None,
     ) -> None:
-        """Run the closing law alone, like `run`: write ``effort`` and `CLOSING_OUTPUTS`. Override it with `run`."""
+        """Run the closing function, like `run`: write ``effort`` and `CLOSING_OUTPUTS`. Override it with `run`."""
         run_stage(self, given, results, current_state, next_state, dt, self.stage().closing_stage())
 
     def fingerprint(self) -> str:

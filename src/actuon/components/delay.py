@@ -39,7 +39,11 @@ class Lag(Parameters):
 
 
 class DelayConfig(Lag, Config):
-    """Delay of the commands in steps of the actuator."""
+    """Delay of the commands in steps of the actuator.
+
+    Examples:
+        >>> delay = actuon.DelayConfig(delay_steps=2)
+    """
 
     schema = "NewtonActuatorDelayAPI"
 

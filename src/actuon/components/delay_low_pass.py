@@ -71,7 +71,11 @@ def low_pass_commands_law(
 
 
 class LowPassDelayConfig(LowPassCommands, Config):
-    """Low-pass of the commands."""
+    """Low-pass of the commands.
+
+    Examples:
+        >>> delay = actuon.LowPassDelayConfig(time_constant=0.02)
+    """
 
     schema = "ActuonLowPassDelayAPI"
 

@@ -119,19 +119,31 @@ class _TimedRing(RingState):
 
 
 class TimeDelayConfig(TimeLag, Config):
-    """Delay of the commands in seconds. The last command that arrived is held."""
+    """Delay of the commands in seconds. The last command that arrived is held.
+
+    Examples:
+        >>> delay = actuon.TimeDelayConfig(delay=0.004, jitter=0.001, dropout=0.01)
+    """
 
     schema: ClassVar[str | None] = "ActuonTimeDelayAPI"
 
 
 class InterpolatedDelayConfig(TimeDelayConfig):
-    """Delay of the commands in seconds, interpolated between the commands that arrive."""
+    """Delay of the commands in seconds, interpolated between the commands that arrive.
+
+    Examples:
+        >>> delay = actuon.InterpolatedDelayConfig(delay=0.0035)
+    """
 
     schema = "ActuonInterpolatedDelayAPI"
 
 
 class DelaySensorConfig(TimeDelayConfig):
-    """Delay of the measured position and velocity in seconds."""
+    """Delay of the measured position and velocity in seconds.
+
+    Examples:
+        >>> sensor = actuon.DelaySensorConfig(delay=0.002)
+    """
 
     schema = "ActuonDelaySensorAPI"
 

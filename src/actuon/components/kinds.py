@@ -133,7 +133,7 @@ class Clamping(Component):
     ) -> None:
         """Clamp the effort of each DOF from ``src_forces`` into ``dst_forces``, which may be the same array.
 
-        For laws of effort, position and velocity only, without memory.
+        For functions of effort, position and velocity only, without memory.
 
         Args:
             src_forces: Efforts to clamp [N·m or N], shape (N,).

@@ -13,7 +13,6 @@ from ..robot_files.fleet import (
     load_fleet as load_fleet,
     save_fleet as save_fleet,
 )
-from .apply import Applied as Applied, apply as apply
 from .fitting import fit_logs as fit_logs
 from .fleet_fitting import fit_fleet as fit_fleet
 from .model import Model as Model, Parameter as Parameter
@@ -21,6 +20,7 @@ from .plants.known_load import KnownLoadPlant as KnownLoadPlant
 from .plants.plant import Plant as Plant, Scales as Scales, Trials as Trials
 from .plants.plant_file import load_plant as load_plant
 from .plants.robot import RobotPlant as RobotPlant
+from .replay import Applied as Applied, apply as apply, replay_step as replay_step
 from .result import FitResult as FitResult
 from .search import SearchOptions as SearchOptions
 from .terms import PRESETS as PRESETS
@@ -51,6 +51,7 @@ __all__ = [
     "load_plant",
     "read_log",
     "read_logs",
+    "replay_step",
     "save_fleet",
 ]
 

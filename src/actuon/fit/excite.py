@@ -25,11 +25,11 @@ from ..files import replacing
 from ..logs import JointLog, Log
 from ..robot_files.provenance import Provenance
 from ..typing import PathLike
-from .apply import models_of
 from .model import Model, from_unit, place_of, to_unit, value_at
 from .plants.known_load import SMOOTHED, KnownLoadPlant, Load
 from .plants.plant import Scales
 from .refine import CONFIDENCE, Estimate, along_singular_vectors, undetermined
+from .replay import models_of
 from .terms import JointFacts, build_model
 
 UNNAMED = "joint"
@@ -363,7 +363,7 @@ def excite(
     """
     options = options or ExcitationOptions()
     if not model.parameters:
-        raise ParameterError(f"{model.name}: has no free parameter that a motion could determine; free at least one")
+        raise ParameterError(f"{model.name}: has no free parameters; free at least one")
     start = float(np.clip(0.0, limits.low, limits.high))
     segments = int(np.clip(round(options.seconds / 1.5), 3, 16))
     shapes = Trajectories(limits.low, limits.high, start, options.seconds, options.rate, segments)

@@ -116,7 +116,13 @@ class Parameter:
             raise ParameterError(f"{self.path}: start: got {self.start}; must be from {self.low:g} to {self.high:g}")
 
     def to_unit(self, value: np.ndarray) -> np.ndarray:
-        """Convert values to shares of the range, 0 to 1."""
+        """Convert values to shares of the range, 0 to 1.
+
+        Examples:
+            >>> kp = actuon.fit.Parameter("controller.kp", 0.1, 10.0, scale="log")
+            >>> kp.to_unit(np.array([0.1, 1.0, 10.0]))
+            array([0. , 0.5, 1. ])
+        """
         if self.scale == LOG:
             return np.log(np.asarray(value) / self.low) / math.log(self.high / self.low)
         return (np.asarray(value) - self.low) / (self.high - self.low)
@@ -127,7 +133,13 @@ class Parameter:
         return math.log(self.high / self.low) if self.scale == LOG else self.high - self.low
 
     def from_unit(self, share: np.ndarray) -> np.ndarray:
-        """Convert shares of the range, 0 to 1, to values."""
+        """Convert shares of the range, 0 to 1, to values.
+
+        Examples:
+            >>> kp = actuon.fit.Parameter("controller.kp", 0.1, 10.0, scale="log")
+            >>> kp.from_unit(np.array([0.0, 0.5, 1.0])).round(3)
+            array([ 0.1,  1. , 10. ])
+        """
         share = np.clip(share, 0.0, 1.0)
         if self.scale == LOG:
             return self.low * np.exp(share * math.log(self.high / self.low))
@@ -157,7 +169,7 @@ def value_at(actuator: ActuatorConfig, path: str) -> float | None:
 
 
 def with_values(actuator: ActuatorConfig, values: dict[str, float]) -> ActuatorConfig:
-    """Return the chain with other values, validated together. Ignores paths of the link and the log."""
+    """Return the motor model with other values, validated together. Ignores paths of the link and the log."""
     by_stage: dict[int, dict[str, float]] = {}
     for path, value in values.items():
         place = place_of(actuator, path)
@@ -283,6 +295,13 @@ class Model:
         Args:
             candidate: Values of the free parameters, shape (P,).
             settings: Settings of a log, for ``scaled_by``. Default: those of the model.
+
+        Examples:
+            >>> motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp=2.0, kd=0.05))
+            >>> kp = actuon.fit.Parameter("controller.kp", 0.1, 10.0, scale="log")
+            >>> model = actuon.fit.Model("pd", motor, (kp,))
+            >>> model.config(np.array([3.0])).controller.kp
+            3.0
         """
         values = {path: float(value) for path, value in self._by_path(np.asarray(candidate, float)).items()}
         for path, factor in ({} if settings is None else self.factors(settings)).items():
@@ -290,7 +309,15 @@ class Model:
         return with_values(self.actuator, values)
 
     def fixed(self, path: str, value: float) -> Model:
-        """Return the model with one parameter fixed at a value."""
+        """Return the model with one parameter fixed at a value.
+
+        Examples:
+            >>> motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp=2.0, kd=0.05))
+            >>> kp = actuon.fit.Parameter("controller.kp", 0.1, 10.0, scale="log")
+            >>> model = actuon.fit.Model("pd", motor, (kp,))
+            >>> model.fixed("controller.kp", 3.0).paths
+            []
+        """
         place = place_of(self.actuator, path)
         place.declared.check(path, value)
         match = [p for p in self.parameters if p.path == path]
@@ -306,7 +333,15 @@ class Model:
         return {path: float(value) for path, value in values.items() if is_of_link(path)}
 
     def freed(self, parameter: Parameter) -> Model:
-        """Return the model with one more free parameter, or with another range of one."""
+        """Return the model with one more free parameter, or with another range of one.
+
+        Examples:
+            >>> motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp=2.0, kd=0.05))
+            >>> kp = actuon.fit.Parameter("controller.kp", 0.1, 10.0, scale="log")
+            >>> model = actuon.fit.Model("pd", motor, (kp,))
+            >>> model.freed(actuon.fit.Parameter("controller.kd", 0.0, 0.2)).paths
+            ['controller.kp', 'controller.kd']
+        """
         others = tuple(p for p in self.parameters if p.path != parameter.path)
         return dataclasses.replace(self, parameters=(*others, parameter))
 

@@ -22,12 +22,12 @@ from ..networks.files import save_network
 from ..robot_files.provenance import Provenance, Scaled
 from ..robot_files.yaml import ActuatorEntry, save_actuators
 from ..typing import PathLike
-from .apply import Applied, apply_models
 from .log_names import log_names
 from .model import Model, setting_of
 from .network_replay import SMOOTHED
 from .plants.known_load import Load
 from .plants.plant import Plant, Scales
+from .replay import Applied, apply_models
 from .search import SearchOptions
 from .select import Compared, compare, folds_of
 from .terms import JointFacts

@@ -106,6 +106,11 @@ class FitResult:
         >>> [parameter.path for parameter in result.joints[0].parameters][:3]
         ['controller.kp', 'controller.kd', 'transmission.reflected_inertia']
         >>> result.save("knee.actuon.yaml")  # with the errors and the warnings in its section fit
+        >>> result.save_json("knee.json")
+        >>> sorted(result.as_dict())[:3], result.unit_of("knee")
+        (['converged', 'dt', 'evaluations'], 'rad')
+        >>> [entry.name for entry in result.entries()]
+        ['knee']
     """
 
     joints: tuple[FittedJoint, ...]

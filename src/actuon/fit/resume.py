@@ -2,7 +2,7 @@
 """`SearchLog`: the checkpoint file of a search.
 
 A search depends only on its inputs and on the errors of its candidates. The file holds these errors, and no code. It
-also holds the inputs by name, so the file of another search is refused.
+also holds the inputs by name, so the file of another search raises an error.
 """
 
 from __future__ import annotations

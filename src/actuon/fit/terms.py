@@ -28,6 +28,7 @@ from ..components.limits.max_effort import MaxEffortClampingConfig
 from ..components.sensors.encoder import EncoderSensorConfig
 from ..components.transmissions.backlash import BacklashTransmissionConfig
 from ..components.transmissions.gear import GearTransmissionConfig
+from ..components.transmissions.series_elastic import SeriesElasticTransmissionConfig
 from ..errors import ParameterError, listed
 from ..logs import Log
 from .model import LOG, Model, Parameter, setting_of, value_at, with_values
@@ -37,6 +38,8 @@ _STILL = 1e-3
 """Smallest speed [rad/s or m/s] from which ranges are derived."""
 _TEETH_GIVE = 5e-3
 """Deflection of the teeth [rad] under the largest effort: stiff, and stable at usual time steps."""
+_SPRING_GIVES = 0.05
+"""Deflection of a spring [rad] under the largest effort, around which its stiffness is searched."""
 _FULL_SHARE = 0.005
 """Smallest share of samples at the largest duty for which that duty counts as 100 %."""
 _UNEXPLAINED = 0.01
@@ -281,17 +284,42 @@ def _limit(model: Model, facts: JointFacts) -> Model:
 
 
 def _backlash(model: Model, facts: JointFacts) -> Model:
+    inertia, stiffness = _motor_inertia(model, facts), facts.scales.effort / _TEETH_GIVE
+    teeth = BacklashTransmissionConfig(0.01, stiffness, inertia, 0.2 * (stiffness * inertia) ** 0.5)
+    return _behind(model, teeth, inertia, Parameter("transmission.gap", 1e-4, 0.1, 0.01, LOG))
+
+
+def _spring(model: Model, facts: JointFacts) -> Model:
+    inertia, stiffness = _motor_inertia(model, facts), facts.scales.effort / _SPRING_GIVES
+    damping = 0.2 * (stiffness * inertia) ** 0.5
+    return _behind(
+        model,
+        SeriesElasticTransmissionConfig(stiffness, inertia, damping),
+        inertia,
+        Parameter("transmission.stiffness", 0.05 * stiffness, 20.0 * stiffness, stiffness, LOG),
+        Parameter("transmission.damping", 1e-2 * damping, 10.0 * damping, damping, LOG),
+    )
+
+
+def _motor_inertia(model: Model, facts: JointFacts) -> float:
+    return next(p for p in model.parameters if p.path == _ARMATURE).start or facts.scales.inertia
+
+
+def _behind(
+    model: Model,
+    transmission: BacklashTransmissionConfig | SeriesElasticTransmissionConfig,
+    inertia: float,
+    *parameters: Parameter,
+) -> Model:
+    """Return a model whose armature and friction are behind a transmission, on its motor side."""
     armature = next(p for p in model.parameters if p.path == _ARMATURE)
-    inertia = armature.start or facts.scales.inertia
-    stiffness = facts.scales.effort / _TEETH_GIVE
     actuator = model.actuator.copy()
-    actuator.transmission = BacklashTransmissionConfig(0.01, stiffness, inertia, 0.2 * (stiffness * inertia) ** 0.5)
+    actuator.transmission = transmission
     behind = ("friction.inertia",) if _friction_of(model) is not None else ()
     moved = Parameter("transmission.motor_inertia", armature.low, armature.high, inertia, LOG, also=behind)
     others = tuple(p for p in model.parameters if p is not armature)
-    gap = Parameter("transmission.gap", 1e-4, 0.1, 0.01, LOG)
     model = dataclasses.replace(model, actuator=actuator, parameters=others)
-    return _with(model, moved, gap, values=dict.fromkeys(behind, inertia))
+    return _with(model, moved, *parameters, values=dict.fromkeys(behind, inertia))
 
 
 def _is_servo(model: Model, facts: JointFacts) -> bool:
@@ -371,7 +399,15 @@ TERMS: Mapping[str, Term] = {
             "Play between motor and joint. Armature and friction are then on the motor side.",
             _backlash,
             _has_armature,
-            "backlash also needs the term 'armature'; add it, or use a preset",
+            "backlash also needs the term 'armature', without 'spring'; add it, or use a preset",
+        ),
+        Term(
+            "spring",
+            "Spring and damper between motor and joint, whose position is logged and controlled. Armature and friction "
+            "are then on the motor side.",
+            _spring,
+            _has_armature,
+            "spring also needs the term 'armature', without 'backlash'; add it, or use a preset",
         ),
     )
 }

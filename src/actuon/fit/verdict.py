@@ -105,7 +105,14 @@ class Verdict:
         return f"{1e3 * value:.3g} m{self.unit}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain data for JSON, with errors in mrad, or in mm if the unit is m."""
+        """Return the verdict as plain data for JSON, with errors in mrad, or in mm if the unit is m.
+
+        Examples:
+            >>> simple = {"as_command": 0.142, "simplest": 0.142, "simplest_name": "position = command"}
+            >>> verdict = actuon.fit.Verdict("knee", error=0.0013, noise=0.0004, **simple)
+            >>> verdict.as_dict()["level"], verdict.as_dict()["error_mrad"]
+            ('good', 1.3)
+        """
         return {
             "level": self.level,
             "text": self.sentence(),
@@ -177,7 +184,7 @@ class _Predictors:
     shifted: float = np.inf
     """Error of the command with an unusual or negative delay."""
     lag: float = 0.0
-    """That delay [s]."""
+    """Delay at this error [s]."""
 
     @classmethod
     def of(cls, time: np.ndarray, joint: JointLog) -> _Predictors:

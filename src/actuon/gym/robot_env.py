@@ -210,7 +210,16 @@ class RobotEnv(VectorEnv):
         return tuple(self._seeds)
 
     def telemetry(self) -> Telemetry | None:
-        """Return the telemetry of the motors in the last step of physics; None for MuJoCo's own servos."""
+        """Return the telemetry of the motors in the last step of physics; None for MuJoCo's own servos.
+
+        Examples:
+            >>> envs = actuon.gym.QuadrupedEnv(num_envs=2)
+            >>> _ = envs.reset(seed=0)
+            >>> _ = envs.step(np.zeros((2, 12)))
+            >>> envs.telemetry().applied_effort.shape
+            (2, 12)
+            >>> envs.close()
+        """
         return None if self.actuators is None else self.actuators.telemetry()
 
     def reset(
@@ -261,6 +270,15 @@ class RobotEnv(VectorEnv):
             ArrayError: Actions have another shape, or one is NaN or infinite; the state is unchanged then. Or a reward
                 or observation is NaN or infinite.
             SimulationError: `reset` was not called; or a robot diverged, see `MujocoSimulation.step`.
+
+        Examples:
+            >>> envs = actuon.gym.QuadrupedEnv(num_envs=2)
+            >>> observations, infos = envs.reset(seed=0)
+            >>> actions = np.zeros((2, 12), np.float32)
+            >>> observations, rewards, failed, late, infos = envs.step(actions)
+            >>> failed, late
+            (array([False, False]), array([False, False]))
+            >>> envs.close()
         """
         given = self._checked_actions(actions)
         starting = np.flatnonzero(self._ended)

@@ -11,9 +11,10 @@ import numpy as np
 
 from actuon.components.delay_time import TimeDelayConfig
 from actuon.declare.parameters import rounded
-from actuon.sim import MujocoSimulation
+from actuon.sim import Articulation, MujocoSimulation
 from actuon.sim.mujoco.actuators import Lags, read_lags
 from actuon.sim.robots import DofSet, Robot
+from actuon.stability.limits import POSES, poses_of
 from actuon.warp_messages import quiet
 
 from .own_drives import OwnDrive, OwnDrives, OwnJoint, SourcedValue, gain, limit, no_gain, source_of
@@ -51,7 +52,6 @@ class _Model:
         mujoco.mju_sparse2dense(
             moment, data.actuator_moment, data.moment_rownnz, data.moment_rowadr, data.moment_colind
         )
-        self._moment = moment
         self._left_out: dict[str, list[SourcedValue]] = {}
         self._on: dict[int, list[int]] = {}
         """Actuators on each joint."""
@@ -72,7 +72,7 @@ class _Model:
         assert damping is not None
         assert efforts is not None
         kp, kd = stiffness[0], damping[0]
-        inertias, loads = self._inertias()
+        loads = self._loads(robot)
         joints = []
         for i, (name, dof) in enumerate(zip(robot.dof_names, robot.dofs, strict=True)):
             joint = int(self._model.dof_jntid[dof])
@@ -84,11 +84,10 @@ class _Model:
                 gains = self._gains(joint, float(kp[i]), float(kd[i]))
                 speed, reduction = self.urdf.speeds.get(name), self.urdf.reductions.get(name)
                 drive = OwnDrive(*gains, effort, speed, reduction, **self._late(joint, bool(kp[i] or kd[i])))
-            moved = float(inertias[dof]), float(loads[dof]), float(self._model.dof_armature[dof])
+            armature, viscous = (float(each[dof]) for each in (self._model.dof_armature, self._model.dof_damping))
+            where = robot.dof_paths[i], robot.slides[i]
             joints.append(
-                OwnJoint(
-                    name, robot.dof_paths[i], robot.slides[i], drive, why_not, *moved, through_tendon=bool(through)
-                )
+                OwnJoint(name, *where, drive, why_not, float(loads[i]), armature, viscous, through_tendon=bool(through))
             )
         return joints
 
@@ -254,18 +253,14 @@ class _Model:
                 return f"ctrlrange{times} of the {self._kind(i)} of {{}}{_asymmetric(controls)}"
         return "limits of {} in the model"
 
-    def _inertias(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return what each DOF feels of all links, shape (nv,): with damping, and without its own armature.
-
-        The engine's damping is implicit: in a swing from step to step, half of it counts.
-        """
-        model = self._model
-        inertia = np.zeros((model.nv, model.nv))
-        self._mujoco.mj_fullM(model, self._data, inertia)
-        damping = model.dof_damping + model.actuator_damping @ self._moment**2
-        load = 1.0 / np.diag(np.linalg.inv(inertia)) - model.dof_armature
-        inertia += 0.5 * self._simulation.dt * np.diag(damping)
-        return 1.0 / np.diag(np.linalg.inv(inertia)), load
+    def _loads(self, robot: Robot) -> np.ndarray:
+        """Return the effective inertia of the DOFs without their own armature, the smallest of all poses of `check`."""
+        robots = Articulation(robot.path, self._simulation)
+        maps = self._simulation.engine.step_maps(robot, self._simulation.dt, None)
+        start = robots.get_dof_positions().numpy()[0].astype(np.float64)
+        poses = [start, *poses_of(robots, maps.free, POSES)]
+        smallest = np.min([maps.at(pose).inertia for pose in poses], axis=0)
+        return np.asarray(smallest - self._model.dof_armature[list(robot.dofs)])
 
 
 def _asymmetric(bounds: np.ndarray) -> str:

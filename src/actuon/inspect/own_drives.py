@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Container, Hashable, Mapping
+from collections.abc import Container, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,10 +35,6 @@ _FULL_EFFORT = 0.5
 """Position error [rad or m] at which suggested gains request the largest effort."""
 _USAGE = 0.5
 """Largest stability usage of suggested gains."""
-
-
-class StiffnessNote(str):
-    """A note about gains that are too stiff for an explicit controller."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +120,13 @@ class OwnJoint:
     drive: OwnDrive | None
     why_not: str = ""
     """Why the joint has no drive."""
-    inertia: float | None = None
-    """Effective inertia in the first state [kg·m² or kg], with damping that the engine integrates implicitly; None if
-    unknown."""
     load: float | None = None
-    """Effective inertia in the first state, without its own armature [kg·m² or kg]; None if unknown."""
+    """Effective inertia without its own armature, the smallest of the poses of `check` [kg·m² or kg]; None if
+    unknown."""
     armature: float = 0.0
     """Armature in the file [kg·m² or kg]."""
+    damping: float = 0.0
+    """Viscous damping in the file [N·m·s/rad or N·s/m]."""
     through_tendon: bool = False
     """Whether a tendon moves the joint."""
 
@@ -192,11 +188,9 @@ class OwnDrives:
                 )
 
     def all_notes(self) -> list[str]:
-        """Return the notes, with those on gains and reductions."""
-        drives = {joint.name: joint.drive for joint in self.joints if joint.drive is not None}
-        stiff = self.too_stiff({name: (drive.kp.value, drive.kd.value) for name, drive in drives.items()})
-        geared = self.geared(drives)
-        return [*self.notes, *([geared] if geared else []), *([stiff] if stiff else [])]
+        """Return the notes, with that on reductions."""
+        geared = self.geared([joint.name for joint in self.joints if joint.drive is not None])
+        return [*self.notes, *([geared] if geared else [])]
 
     def geared(self, names: Container[str]) -> str | None:
         """Return a note on reductions of these joints that no stage has; None if there are none."""
@@ -211,25 +205,6 @@ class OwnDrives:
             f"the file has reductions between motor and joint, but no values of the motors: {', '.join(found)}. Gains "
             "and limits are on the joint side; with values of the motor, add a gear of this ratio, and limits after it "
             "are on the motor side"
-        )
-
-    def too_stiff(self, gains: Mapping[str, tuple[float, float]]) -> str | None:
-        """Return a note about ``gains`` (kp and kd by joint) that are unstable under an explicit controller.
-
-        For a joint alone, the stability usage is (kd·dt + kp·dt²/2)/(2·I), and unstable from 1 (100 %).
-        """
-        usages = {}
-        for joint in self.joints:
-            if joint.name in gains and joint.inertia is not None and self.dt is not None:
-                kp, kd = gains[joint.name]
-                usages[joint.name] = (kd * self.dt + kp * self.dt**2 / 2) / (2.0 * joint.inertia)
-        worst = [f"{name} {100.0 * usage:.0f} %" for name, usage in usages.items() if usage >= 1.0]
-        if not worst:
-            return None
-        return StiffnessNote(
-            f"too stiff for an explicit controller at the model's time step of {self.dt:g} s: {', '.join(worst)} of "
-            "the stability limit of each joint alone, (kd·dt + kp·dt²/2)/(2·inertia); must be below 100 %: lower the "
-            "gains or the time step, set effort_mode: implicit, or leave these joints to the engine's own drives"
         )
 
 

@@ -185,7 +185,6 @@ def _with_yaml(found: OwnDrives, beside: Path, allow_torch: bool) -> RobotReport
     joints = {joint.path: _joint(joint) for joint in found.joints}
     names = [joint.name for joint in found.joints]
     problems: list[str] = []
-    gains = {}
     without_gear = []
     limits: dict[str, float | None] = {}
     for entry in load_actuators(beside, allow_torch):
@@ -204,12 +203,9 @@ def _with_yaml(found: OwnDrives, beside: Path, allow_torch: bool) -> RobotReport
             joint.chain, bad = chain_of(entry, groups["actuators"][entry.name], own.slides)
             problems += [f"{beside.name}: {text}" for text in bad if f"{beside.name}: {text}" not in problems]
             without_gear += [own.name] if entry.actuator.transmission is None else []
-            controller = entry.actuator.controller
-            if isinstance(controller, PDControlConfig) and not entry.actuator.gives_friction:
-                gains[own.name] = (controller.kp, controller.kd)
-    notes = [found.too_stiff(gains), found.geared(without_gear)]
-    said = [note for note in notes if note]
-    return RobotReport(list(joints.values()), problems, said, str(beside), _suggested(found, limits))
+    geared = found.geared(without_gear)
+    notes = [geared] if geared else []
+    return RobotReport(list(joints.values()), problems, notes, str(beside), _suggested(found, limits))
 
 
 def _limit_without_gains(config: ActuatorConfig) -> float | None:

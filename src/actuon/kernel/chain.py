@@ -275,8 +275,8 @@ class Stage:
             for name in (name for first in self.laws for name in first.states):
                 if name in law.inputs:
                     raise StructureError(
-                        f"law '{function.key}': takes the state '{name}', which the first law changes; add it to "
-                        "CLOSING_STATES, or return it as one of OUTPUTS"
+                        f"law '{function.key}': takes the state '{name}', which the first stage function changes; "
+                        "add it to CLOSING_STATES, or return it as one of OUTPUTS"
                     )
         returned = (*law.returns, *law.states)
         for count in returned_counts(function):
@@ -448,5 +448,5 @@ def check_stages(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) ->
         check(label, stage, stage.law_inputs)
         known |= {*stage.signals}
     for label, stage in reversed(in_order):
-        check(f"the closing law of {label}", stage, stage.closing_inputs)
+        check(f"the closing function of {label}", stage, stage.closing_inputs)
         known |= {*stage.closing.returns} if stage.closing is not None else set()

@@ -382,7 +382,13 @@ class State:
         super().__setattr__(name, value)
 
     def reset(self, mask: ArrayLike | None = None) -> None:
-        """Reset all DOFs, or those where ``mask``, bool of shape (N,), is true."""
+        """Reset all DOFs, or those where ``mask``, bool of shape (N,), is true.
+
+        Examples:
+            >>> pd, delay = actuon.ControllerPD(kp=40.0, kd=1.0), actuon.Delay(1, max_delay=2)
+            >>> state = actuon.Actuator(range(3), pd, delay).state().delay_state
+            >>> state.reset(np.array([True, False, False]))
+        """
         own = self.arrays()
         refuse_reset_on_tape(own.values())
         if "memory" in vars(self):
@@ -427,14 +433,28 @@ class State:
         self.from_arrays(values)
 
     def arrays(self) -> dict[str, wp.array]:
-        """Return the arrays by name."""
+        """Return the arrays by name.
+
+        Examples:
+            >>> pid = actuon.ControllerPID(kp=40.0, ki=5.0, kd=1.0)
+            >>> state = actuon.Actuator(range(3), pid).state().controller_state
+            >>> sorted(state.arrays())
+            ['integral', 'integral_rest']
+        """
         own = {name: value for name, value in vars(self).items() if isinstance(value, wp.array)}
         if "memory" not in vars(self):
             return own
         return {name: self.memory.view(at, name) for at, name in self.memory.words if at == self.position} | own
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return copies of all arrays by name, of shape (…, N): valid in any process, on any device."""
+        """Return copies of all arrays by name, of shape (…, N): valid in any process, on any device.
+
+        Examples:
+            >>> pid = actuon.ControllerPID(kp=40.0, ki=5.0, kd=1.0)
+            >>> state = actuon.Actuator(range(3), pid).state().controller_state
+            >>> {name: array.shape for name, array in state.to_arrays().items()}
+            {'integral': (3,), 'integral_rest': (3,)}
+        """
         return {name: _flat(grid, has_rows) for name, (grid, has_rows) in self._grids().items()}
 
     def _grids(self) -> dict[str, tuple[wp.array, bool]]:
@@ -489,7 +509,14 @@ class RingState(State):
         super()._show(memory, position)
 
     def past(self, column: int) -> wp.array:
-        """Return a copy of the past values of a signal, shape (depth, N). Row k is k + 1 steps old; zero if unset."""
+        """Return a copy of the past values of a signal, shape (depth, N). Row k is k + 1 steps old; zero if unset.
+
+        Examples:
+            >>> pd, delay = actuon.ControllerPD(kp=40.0, kd=1.0), actuon.Delay(1, max_delay=2)
+            >>> state = actuon.Actuator(range(3), pd, delay).state().delay_state
+            >>> state.past(0).shape  # target positions: depth and DOFs
+            (2, 3)
+        """
         return wp.array(self._past()[column], dtype=wp.float32, device=self.memory.device)
 
     def _past(self) -> np.ndarray:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks for what looks wrong in a log. They change nothing."""
+"""Checks of a log for probable errors. They change nothing."""
 
 from __future__ import annotations
 

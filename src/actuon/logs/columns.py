@@ -203,6 +203,11 @@ class ColumnMapping:
         units: Units by quantity, for columns that state none.
         rate: Sample rate of logs without a column of time [Hz].
         settings: Settings that are added to those of the log.
+
+    Examples:
+        >>> mapping = actuon.logs.ColumnMapping(units={"position": "deg"}, rate=500.0)
+        >>> mapping.units, mapping.rate
+        ({'position': 'deg'}, 500.0)
     """
 
     columns: Mapping[str, Column] = field(default_factory=dict)

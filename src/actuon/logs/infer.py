@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inference from the numbers of a log of what it does not state: units, lost signs, counters and turns.
+"""Inference of units, lost signs, counters and turns from the numbers of a log.
 
 Functions return the changed numbers, and findings on the change.
 """
@@ -98,7 +98,7 @@ def time_unit(path: str, name: str, time: np.ndarray) -> tuple[str, list[Finding
         )
     for unit in ("ms", "us", "ns"):
         if _FASTEST <= step * factor("time", unit) < _SLOWEST:
-            return unit, [Finding(f"{name}: steps of {step:.6g} are {unit}, turned to seconds", "unit", name)]
+            return unit, [Finding(f"{name}: steps of {step:.6g} are {unit}, converted to seconds", "unit", name)]
     raise LogError(f"'{path}', column '{name}': got steps of {step:.3g}; state their unit in a mapping")
 
 
@@ -181,7 +181,7 @@ class AngleUnits:
         same = self._find_commands()
         if unknown and reasons["deg"]:
             what = "positions and commands" if same else "positions"
-            self._note("position", f"{what} are in degrees ({reasons['deg']}), and are turned to radians")
+            self._note("position", f"{what} are in degrees ({reasons['deg']}), and are converted to radians")
         for quantity in ("velocity", "velocity_command"):
             self._find_velocities(quantity)
         return self.findings
@@ -266,7 +266,7 @@ class AngleUnits:
                 self._note(
                     "command",
                     f"commands are in degrees ('{command.column.name}' moves 57 times as far as "
-                    f"'{position.column.name}'), and are turned to radians",
+                    f"'{position.column.name}'), and are converted to radians",
                 )
                 break
             if position.unit == "deg" and _is_close(ratio, 1.0 / _DEGREES):
@@ -299,7 +299,7 @@ class AngleUnits:
         if ratios and unit is None:
             self._note(quantity, f"{quantity}: is {ratio:.2g} times the change of position; state its unit", "warning")
         elif ratios and unit != "rad/s":
-            self._note(quantity, f"{quantity}: is in {unit}, by the change of position, and is turned to rad/s")
+            self._note(quantity, f"{quantity}: is in {unit}, by the change of position, and is converted to rad/s")
         elif "deg/s" in known and not ratios:
             self._note(
                 quantity,

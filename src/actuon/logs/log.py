@@ -80,7 +80,13 @@ class Finding(str):
         return self
 
     def of_log(self, path: str) -> Finding:
-        """Return the finding with the path of its log in front."""
+        """Return the finding with the path of its log in front.
+
+        Examples:
+            >>> finding = actuon.logs.Finding("samples are 5 ms apart", "gap", "knee", "warning")
+            >>> print(finding.of_log("run.csv"), finding.kind)
+            run.csv: samples are 5 ms apart gap
+        """
         return Finding(f"{path}: {self}", self.kind, self.where, self.severity, path)
 
 
@@ -112,12 +118,24 @@ class JointLog:
     units: Mapping[str, str] = field(default_factory=dict)
 
     def quantities(self) -> dict[str, np.ndarray]:
-        """Return all series of the joint, by name."""
+        """Return all series of the joint, by name.
+
+        Examples:
+            >>> knee = actuon.fit.JointLog("knee", np.zeros(3), extra={"current": np.ones(3)})
+            >>> list(knee.quantities())
+            ['position', 'current']
+        """
         own = {name: getattr(self, name) for name in SERIES}
         return {name: values for name, values in own.items() if values is not None} | dict(self.extra)
 
     def replaced(self, values: Mapping[str, np.ndarray]) -> JointLog:
-        """Return the joint with other series, by name."""
+        """Return the joint with other series, by name.
+
+        Examples:
+            >>> knee = actuon.fit.JointLog("knee", np.zeros(3))
+            >>> knee.replaced({"position": np.ones(3)}).position
+            array([1., 1., 1.])
+        """
         own = {name: array for name, array in values.items() if name in SERIES}
         extra = {name: array for name, array in values.items() if name not in SERIES}
         return dataclasses.replace(self, **own, extra={**self.extra, **extra})  # type: ignore[arg-type]
@@ -183,6 +201,12 @@ class Log:
 
         Raises:
             LogError: There is no such joint.
+
+        Examples:
+            >>> time = np.arange(0.0, 4.0, 0.01)
+            >>> log = actuon.fit.Log("run 1", time, (actuon.fit.JointLog("knee", np.sin(time)),))
+            >>> log.joint("knee").position.shape
+            (400,)
         """
         for joint in self.joints:
             if joint.name == name:
@@ -305,7 +329,17 @@ class Log:
         return smooth, velocity, acceleration
 
     def describe(self) -> str:
-        """Return a table of the joints as text, with the settings and findings."""
+        """Return a table of the joints as text, with the settings and findings.
+
+        Examples:
+            >>> time = np.arange(0.0, 4.0, 0.01)
+            >>> log = actuon.fit.Log("run 1", time, (actuon.fit.JointLog("knee", np.sin(time)),))
+            >>> print(log.describe())
+            run 1
+            joint  samples  rate    span    position      command  unit in file  also logged
+            knee   400      100 Hz  3.99 s  -0.7502 to 1  none     unknown
+            found: nothing unusual
+        """
         rows = [_HEADER, *(self._described(joint) for joint in self.joints)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
         lines = [self.path]

@@ -50,7 +50,7 @@ def read_log(path: PathLike, mapping: MappingLike = None) -> Log:
             file. Default: columns have usual names, such as ``time``, ``cmd_knee`` and ``pos_knee``.
 
     Raises:
-        LogError: The file cannot be read, or is not a log; the message says where and why.
+        LogError: The file cannot be read, or is not a log; the message names the place and the reason.
 
     Examples:
         >>> time = np.arange(0.0, 2.0, 0.01)
@@ -139,7 +139,7 @@ class Reader:
         """Return the log.
 
         Raises:
-            LogError: The table is not that of a log; the message says where and why.
+            LogError: The table is not that of a log; the message names the place and the reason.
         """
         columns = self._columns()
         time, held = self._clock(columns)
@@ -272,7 +272,7 @@ class Reader:
         """Return a column of time in seconds, wrapped counters unwrapped."""
         dates = _dates(self.table.columns[column.name])
         if dates is not None:
-            self._note(f"{column.name}: dates, turned to seconds", "unit", column.name)
+            self._note(f"{column.name}: dates, converted to seconds", "unit", column.name)
             return dates[self.rows] + column.offset
         time = self.table.numbers(column.name)[self.rows] * column.scale
         for i in np.flatnonzero(~(np.abs(time) < LARGEST))[:1]:
@@ -357,7 +357,7 @@ class Reader:
                     self._note(text, "left out", column.name, "warning")
                     continue
                 signal = signal.with_unit("mV")
-                self._note(f"{column.name}: {first:g} and the like are mV, turned to V", "unit", column.name)
+                self._note(f"{column.name}: {first:g} and the like are mV, converted to V", "unit", column.name)
             signal = signal.with_unit(signal.unit or default(quantity))
             converted = signal.si()
             if quantity == "enabled":

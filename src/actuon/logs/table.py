@@ -44,11 +44,25 @@ class Table:
     units: Mapping[str, str] = field(default_factory=dict)
 
     def row(self, row: int) -> str:
-        """Return the name of a row in messages, such as ``"line 17"``."""
+        """Return the name of a row in messages, such as ``"line 17"``.
+
+        Examples:
+            >>> from actuon.logs import Table
+            >>> table = Table("run.rows", {"time": np.array(["0", "0.01"])}, "line", [2, 3])
+            >>> table.row(1)
+            'line 3'
+        """
         return f"{self.row_name} {self.rows[row]}"
 
     def at(self, row: int, column: str) -> str:
-        """Return the place of a cell in the file, in words."""
+        """Return the place of a cell in the file, in words.
+
+        Examples:
+            >>> from actuon.logs import Table
+            >>> table = Table("run.rows", {"time": np.array(["0", "0.01"])}, "line", [2, 3])
+            >>> table.at(1, "time")
+            "'run.rows', line 3, column 'time'"
+        """
         return f"'{self.path}', {self.row(row)}, column '{column}'"
 
     def numbers(self, column: str) -> np.ndarray:
@@ -56,6 +70,12 @@ class Table:
 
         Raises:
             LogError: A cell is not a number; the message names it.
+
+        Examples:
+            >>> from actuon.logs import Table
+            >>> table = Table("run.rows", {"time": np.array(["0", "0.01"])}, "line", [2, 3])
+            >>> table.numbers("time")
+            array([0.  , 0.01])
         """
         values = self.columns[column]
         if values.dtype.kind == "f":

@@ -130,7 +130,7 @@ def spelling(where: str, name: str) -> Spelling:
         return SPELLINGS[name]
     alike = [known for known in QUANTITIES if known.endswith(f"_{name}")]
     if alike:
-        raise ParameterError(f"{where}: '{name}' can be {', '.join(alike)}; say which")
+        raise ParameterError(f"{where}: '{name}' is ambiguous; use one of {', '.join(alike)}")
     raise ParameterError(f"{where}: unknown value '{name}'; {listed(name, SPELLINGS, 'values')}")
 
 

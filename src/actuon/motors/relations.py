@@ -96,8 +96,8 @@ def check_relations(values: Mapping[str, float], shown: Mapping[str, str], toler
     if "kv" in values and "kt" not in values:
         values, shown = {**values, "kt": 1.0 / values["kv"]}, {**shown, "kt": shown["kv"]}
     for relation in _known(values):
-        got, wanted = values[relation.quantity], relation.value(values)
-        difference = (got - wanted) / max(got, abs(wanted))
+        got, expected = values[relation.quantity], relation.value(values)
+        difference = (got - expected) / max(got, abs(expected))
         if difference <= tolerance and (relation.is_bound or difference >= -tolerance):
             continue
         unit = QUANTITIES[relation.quantity].unit
@@ -105,6 +105,6 @@ def check_relations(values: Mapping[str, float], shown: Mapping[str, str], toler
         given = ", ".join(dict.fromkeys(shown[name] for name in (relation.quantity, *relation.needs)))
         raise ParameterError(
             f"MotorDatasheet: {relation.quantity} is {got:.4g} {unit}{side}, and {rule} {relation.formula}, "
-            f"{wanted:.4g} {unit}: they differ by {abs(difference):.0%}; at most {tolerance:.0%} is allowed. "
+            f"{expected:.4g} {unit}: they differ by {abs(difference):.0%}; at most {tolerance:.0%} is allowed. "
             f"Given: {given}. Correct one of them, or leave one out{relation.hint and '; '}{relation.hint}"
         )

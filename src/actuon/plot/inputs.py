@@ -57,16 +57,21 @@ def read_inputs(
                 slides = bool(own) and all(joint.slides for joint in own)
                 joints = () if source.motor else tuple(entry.joints)
                 sheet = find_motor(source.motor).datasheet if source.motor else None
-                subject = Subject(named, entry.name, entry.actuator, slides, joints, _load(entry, own), sheet)
+                load, damping = _load(entry, own)
+                subject = Subject(named, entry.name, entry.actuator, slides, joints, load, damping, sheet)
                 inputs.subjects.append(subject)
     return inputs
 
 
-def _load(entry: ActuatorEntry, joints: Sequence[OwnJoint]) -> float | None:
-    """Return the smallest inertia that a motor of the entry moves; the motor's own replaces the file's armature."""
+def _load(entry: ActuatorEntry, joints: Sequence[OwnJoint]) -> tuple[float | None, float]:
+    """Return the smallest inertia that a motor of the entry moves, and the smallest damping of its joints.
+
+    Rotor inertia and friction of the motor replace the file's armature and damping.
+    """
     brings_rotor = any(getattr(part, "rotor_inertia", None) for part in entry.actuator.stages)
     loads = [joint.load + (0.0 if brings_rotor else joint.armature) for joint in joints if joint.load is not None]
-    return min(loads, default=None)
+    damping = 0.0 if entry.actuator.gives_friction else min((joint.damping for joint in joints), default=0.0)
+    return min(loads, default=None), damping
 
 
 def _titles(paths: Sequence[Path]) -> list[str]:

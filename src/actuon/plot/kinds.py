@@ -49,6 +49,8 @@ class Subject:
     """Names of its joints, or regular expressions; none: any."""
     inertia: float | None = None
     """Inertia of its joint in the robot [kg·m² or kg]; None without a robot."""
+    damping: float = 0.0
+    """Viscous damping of its joint in the robot [N·m·s/rad or N·s/m]."""
     datasheet: MotorDatasheet | None = None
     """Printed values of a motor of the catalogue."""
 
@@ -70,7 +72,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class PlotConditions:
-    """Conditions of the trials, with the inertia of each robot's own joints unless one is given."""
+    """Conditions of the trials, with inertia and damping of each robot's own joints unless an inertia is given."""
 
     trial: Conditions = dataclasses.field(default_factory=Conditions)
     inertia: float | None = None
@@ -81,8 +83,9 @@ class PlotConditions:
 
     def of(self, subject: Subject) -> Conditions:
         """Return the conditions of an actuator."""
-        choices = (self.inertia, subject.inertia, DEFAULT_INERTIA)
-        return dataclasses.replace(self.trial, inertia=next(one for one in choices if one is not None))
+        if self.inertia is not None or subject.inertia is None:
+            return dataclasses.replace(self.trial, inertia=DEFAULT_INERTIA if self.inertia is None else self.inertia)
+        return dataclasses.replace(self.trial, inertia=subject.inertia, damping=subject.damping)
 
 
 Measured = Sequence[tuple[Subject, Any]]
@@ -266,7 +269,8 @@ class FrequencyKind(Kind):
                 if response is None:
                     continue
                 known = np.isfinite(response)
-                text = label if known.all() else f"{label} (does not settle)".strip()
+                why = "some frequencies left out" if known.any() else "does not settle"
+                text = label if known.all() else f"{label} ({why})".strip()
                 with np.errstate(divide="ignore"):
                     gains.append(line(text, at[known], 20.0 * np.log10(np.abs(response[known])), colour, 1.5))
                 phases.append(line("", at[known], np.degrees(np.unwrap(np.angle(response[known]))), colour, 1.5))

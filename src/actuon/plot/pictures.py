@@ -50,7 +50,8 @@ def panels_of(subjects: Sequence[Subject]) -> list[tuple[str, list[Subject]]]:
             more = f" and {len(same) - 2} more" if len(same) > 3 else ""
             names = ", ".join(subject.name for subject in (same[:2] if more else same))
             loads = [subject.inertia for subject in same if subject.inertia is not None]
-            merged = dataclasses.replace(same[0], joints=joints, inertia=min(loads, default=None))
+            damping = min(subject.damping for subject in same)
+            merged = dataclasses.replace(same[0], joints=joints, inertia=min(loads, default=None), damping=damping)
             panels.append((f"{names}{more}", [merged]))
         return panels
     if len(subjects) == len(sources):
@@ -152,7 +153,12 @@ def _over_time(record: Record, names: Sequence[str]) -> Chart:
     first, *others = (name.replace("_", " ") for name in names if name in record.series or name == names[0])
     unit = record.unit((UNITS | _POSITION)[names[0]])
     label = "\n".join([f"{first} [{unit}]", *(f"dashed: {name}" for name in others)])
-    return Chart("time [s]", label, series, note="" if series else "not recorded")
+    return Chart("time [s]", label, series, x_range=_time_range(record), note="" if series else "not recorded")
+
+
+def _time_range(record: Record) -> tuple[float, float]:
+    time = record.series["time"]
+    return float(time[0]), max(float(time[-1]), float(time[0]) + 1e-9)
 
 
 def _limits(record: Record) -> Chart:
@@ -167,7 +173,7 @@ def _limits(record: Record) -> Chart:
         "time [s]",
         "limited by",
         series or [Series("", time[:0], time[:0])],
-        x_range=(float(time[0]), max(float(time[-1]), float(time[0]) + 1e-9)),
+        x_range=_time_range(record),
         y_range=(len(record.dof_names) - 0.5, -0.5),
         y_ticks=dict(enumerate(record.dof_names)),
         note="" if series else "at no time",

@@ -665,6 +665,17 @@ class Articulation:
             lengths: As for `set_dof_position_targets`.
             indices: Which robots. Default: all.
             tendon_indices: Which tendons, by number or name. Default: all.
+
+        Examples:
+            >>> import mujoco
+            >>> hand = '''<mujoco><worldbody><body name="hand"><joint name="finger"/><geom size="0.1"/>
+            ... </body></worldbody><tendon><fixed name="wire"><joint joint="finger" coef="0.02"/>
+            ... </fixed></tendon><actuator><position tendon="wire"/></actuator></mujoco>'''
+            >>> with actuon.MujocoSimulation(mujoco.MjSpec.from_string(hand)):
+            ...     robot = actuon.Articulation("hand")
+            ...     robot.set_tendon_targets(0.01, tendon_indices="wire")
+            ...     print(robot.get_tendon_names(), robot.get_tendon_targets())
+            ['wire'] [[0.01]]
         """
         self.simulation.check_open()
         if not self.get_tendon_names():
@@ -683,7 +694,7 @@ class Articulation:
             return given
         return self._find(given, self.get_tendon_names(), "tendon", " with a drive")
 
-    # Values as they are
+    # Arrays of the simulation
 
     def live(self, kind: str) -> wp.array | None:
         """Return the simulation's own array, shape (N, D), not copied. The next step overwrites it.
@@ -745,7 +756,7 @@ class Articulation:
             self._views[kind] = array, view
         return view
 
-    # Which robots and DOFs, and which numbers
+    # Arguments
 
     def _get(self, kind: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
         simulation = self.simulation

@@ -127,7 +127,7 @@ class StateWatch:
         if not bad.any():
             return f"{kind}[{first}], of a free base or ball joint, is {values[first]:.6g}", None
         fast = ~(np.abs(state[1]) * dt < _FAST)
-        chosen = np.flatnonzero(bad.any(axis=0) | fast)  # what moves as usual has no part in it
+        chosen = np.flatnonzero(bad.any(axis=0) | fast)  # joints that move as usual did not cause it
         column = int(chosen[self._first_to_leave(dofs[chosen], dt)])
         what, value = ("position", state[0, column]) if bad[0, column] else ("velocity", state[1, column])
         robot, i = joints[column]

@@ -111,7 +111,13 @@ class Robot:
         return self.env * self.kind.num_bodies + int(self.kind.links[0])
 
     def indices(self, kind: str) -> np.ndarray:
-        """Return indices of its DOFs in an array of the simulation, such as ``"joint_q"``, shape (D,)."""
+        """Return indices of its DOFs in an array of the simulation, such as ``"joint_q"``, shape (D,).
+
+        Examples:
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=2) as simulation:
+            ...     print(simulation.robots[1].indices("joint_q"))
+            [ 7  8  9 10 11 12 13]
+        """
         return self.env * self.kind.widths[kind] + self.kind.columns[kind]
 
     @property

@@ -271,7 +271,7 @@ class Simulation:
                 try:
                     n -= engine.step(1 if is_heard else n, self.motors)
                 finally:
-                    if is_heard and engine.time != begin:  # some take a step in which one fails
+                    if is_heard and engine.time != begin:  # if one environment fails, the others have taken the step
                         events.fire(Event.POST_STEP, self, engine.dt)
                 if is_heard:
                     if not self._running:

@@ -156,6 +156,22 @@ def usages_of(
     return dict(zip(analysis.columns.tolist(), usages.tolist(), strict=True))
 
 
+def poses_of(robots: Articulation, movable: np.ndarray, count: int) -> np.ndarray:
+    """Return repeatable random positions of the first robot within the range of its joints, shape (count, D).
+
+    Args:
+        robots: The robots.
+        movable: DOFs that leave the present pose, shape (D,).
+        count: Number of poses.
+    """
+    start = robots.get_dof_positions().numpy()[0].astype(np.float64)
+    lower, upper = (side.numpy()[0].astype(np.float64) for side in robots.get_dof_limits())
+    reach = np.where(robots.robots[0].slides, 0.0, _TURN)
+    lower, upper = (np.where(np.isfinite(side), side, start + sign * reach) for sign, side in ((-1, lower), (1, upper)))
+    drawn = lower + (upper - lower) * np.random.default_rng(0).random((count, len(lower)))
+    return np.where(movable & (lower <= upper), drawn, start)
+
+
 @dataclass(frozen=True)
 class Modes:
     """Modes of a loop at z = -1."""
@@ -242,7 +258,8 @@ class StabilityAnalysis:
         """Measure the chains, and the engine's step in all poses."""
         response = measure(self._robots, self._actuators, dt)
         maps = self._maps(dt, response)
-        positions = [self._start, *self._poses(maps.free, poses)]
+        silent = self._robots.simulation.engine.drives.are_silent(self._robots.at)[0]
+        positions = [self._start, *poses_of(self._robots, maps.free & silent, poses)]
         steps = [maps.at(position) for position in positions]
         modes = [modes_of(self._loop(step, response, dt)) for step in steps]
         worst = int(np.argmax([mode.usage for mode in modes]))
@@ -261,17 +278,6 @@ class StabilityAnalysis:
             worst_pose=pose,
             joints=self._joints(found, dt),
         )
-
-    def _poses(self, free: np.ndarray, count: int) -> np.ndarray:
-        """Return repeatable random positions within the range of the joints, shape (count, D)."""
-        lower, upper = (side.numpy()[0].astype(np.float64) for side in self._robots.get_dof_limits())
-        silent = self._robots.simulation.engine.drives.are_silent(self._robots.at)[0]
-        reach = np.where(self._robots.robots[0].slides, 0.0, _TURN)
-        lower, upper = (
-            np.where(np.isfinite(side), side, self._start + sign * reach) for sign, side in ((-1, lower), (1, upper))
-        )
-        drawn = lower + (upper - lower) * np.random.default_rng(0).random((count, len(lower)))
-        return np.where(free & silent & (lower <= upper), drawn, self._start)
 
     def _largest_dt(self, dt: float, usage: float, pose: np.ndarray, response: ChainResponse) -> float:
         """Return the time step at which the usage is 1, by bisection: it grows between linearly and quadratically."""

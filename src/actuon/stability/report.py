@@ -330,7 +330,7 @@ def summary_line(robot: RobotStability) -> str:
 
 def advice(robot: RobotStability) -> str:
     """Return the ways to make an unstable robot stable, one per line."""
-    unstable = sorted((joint for joint in robot.joints if joint.usage >= 1.0), key=lambda joint: -joint.usage)
+    unstable = _unstable(robot)
     where = f" in some poses, {percent(robot.usage_at_start)} in the present one" if robot.usage_at_start < 1.0 else ""
     names = _some([f"{joint.name} {percent(joint.usage)}" for joint in unstable])
     return (
@@ -350,11 +350,16 @@ def why_diverged(robot: RobotStability, joint: str | None) -> str:
             f"{used}, so the time step is not the cause: look for targets and efforts that jump, and for contacts "
             "that push"
         )
-    unstable = [each for each in robot.joints if each.usage >= 1.0]
-    return f"{used}. {_fixes(robot, [found] if found in unstable else unstable)}"
+    return f"{used}. {_fixes(robot, _unstable(robot))}"
+
+
+def _unstable(robot: RobotStability) -> list[JointStability]:
+    """Return the unstable joints, the worst first."""
+    return sorted((joint for joint in robot.joints if joint.usage >= 1.0), key=lambda joint: -joint.usage)
 
 
 def _fixes(robot: RobotStability, unstable: list[JointStability]) -> str:
+    """Return the fixes, each of which makes all joints stable."""
     lowered = [f"{joint.name} kp ≤ {_number(joint.largest_kp)}, kd ≤ {_number(joint.largest_kd)}" for joint in unstable]
     inertias = [
         f"{joint.name} ≥ {_number(joint.armature_needed)} {'kg' if joint.slides else 'kg·m²'}" for joint in unstable
@@ -364,16 +369,16 @@ def _fixes(robot: RobotStability, unstable: list[JointStability]) -> str:
         implicit = "integrator: implicit in positions as well as in velocities, as MuJoCo's discrete"
     fixes = (
         f"dt ≤ {_milliseconds(robot.largest_dt)}",
-        f"gains: {_some(lowered, '; ')}",
-        f"armature: {_some(inertias)}",
+        f"gains: {'; '.join(lowered)}",
+        f"armature: {', '.join(inertias)}",
         implicit,
     )
     return "\n- ".join(("Fix one of:", *fixes))
 
 
-def _some(texts: list[str], between: str = ", ") -> str:
+def _some(texts: list[str]) -> str:
     more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return between.join(texts[:_SHOWN]) + more
+    return ", ".join(texts[:_SHOWN]) + more
 
 
 def _targets_out_of_range(robots: Articulation) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..errors import check_installed
 
-check_installed(("cmaes", "mujoco", "ruamel.yaml", "scipy", "trimesh", "viser"), "studio", "actuon.studio")
+check_installed(("mujoco", "cmaes", "scipy", "ruamel.yaml"), "studio", "actuon.studio")
 
 from ..robot_source import find_source as find_source
 from .page import Studio as Studio

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..charts import GREY, RED, Chart
+from ..errors import require
 from ..robot_source import find_source
 from ..stability.report import percent
 from ..typing import PathLike
@@ -90,6 +91,8 @@ class Studio:
         allow_torch: bool = False,
         actuators: PathLike | Iterable[PathLike] = (),
     ):
+        for module in ("viser", "trimesh"):  # before the robot is loaded, which may take long
+            require(module, "studio", "the page in the browser")
         self.folder = Folder(folder)
         files = [actuators] if isinstance(actuators, (str, os.PathLike)) else list(actuators)
         source, *compared = [find_source(robot, allow_torch, file) for file in files or (None,)]

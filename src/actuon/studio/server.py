@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import io
 import ipaddress
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,6 +26,15 @@ _LONGEST_TEXT = 1000
 """Longest text that a page may send [characters]."""
 _ROUNDING = 1e-6
 """Tolerance at the ends of a slider, relative to its range."""
+_wideners: dict[str, Callable[[float], bool]] = {}
+"""Functions that widen a slider to a number beyond its ends, and return whether they did, by its identifier."""
+
+
+def widen_by(slider: Any, widen: Callable[[float], bool] | None) -> None:
+    """Let a page set a number beyond the ends of a slider if ``widen`` returns True for it; None: never."""
+    _wideners.pop(slider._impl.uuid, None)
+    if widen is not None:
+        _wideners[slider._impl.uuid] = widen
 
 
 def make_server(host: str, port: int) -> Any:
@@ -54,13 +64,34 @@ def _check_messages(gui: Any) -> None:
 
     async def checked(client: int, message: GuiUpdateMessage) -> None:
         handle = gui._gui_input_handle_from_uuid.get(message.uuid)
-        if handle is not None and is_allowed(handle, message.updates):
+        if handle is None:
+            return
+        if is_allowed(handle, message.updates) or _is_widened(handle, message.updates):
             await take(client, message)
+        elif _is_number(handle, message.updates):
+            buffer = messages._client_state_from_id[client].message_buffer
+            buffer.push(GuiUpdateMessage(message.uuid, {"value": handle.value}))
 
     messages.unregister_handler(GuiUpdateMessage, take)
     messages.register_handler(GuiUpdateMessage, checked)
     for upload in (FileTransferStartUpload, FileTransferPart):
         messages.unregister_handler(upload)
+
+
+def _is_number(handle: Any, updates: Any) -> bool:
+    """Return whether this is a finite number for a slider."""
+    import viser
+
+    if not isinstance(handle, viser.GuiSliderHandle) or not isinstance(updates, dict) or updates.keys() != {"value"}:
+        return False
+    value = updates["value"]
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_widened(handle: Any, updates: Any) -> bool:
+    """Return whether a slider was widened to a number beyond its ends."""
+    widen = _wideners.get(handle._impl.uuid)
+    return widen is not None and _is_number(handle, updates) and not handle.disabled and widen(updates["value"])
 
 
 def is_allowed(handle: Any, updates: Any) -> bool:

@@ -157,6 +157,8 @@ class Session:
         try:
             self.stop_recording()
         finally:
+            if self._recorder is not None:
+                self._recorder.close()
             self.show_ideal(False)
             self._opened.close()
 
@@ -352,16 +354,20 @@ class Session:
         """Whether steps are recorded."""
         return self._recorder is not None
 
-    def stop_recording(self) -> PathLike | None:
-        """Save the recording and return its path; None if it is empty."""
-        recorder, self._recorder = self._recorder, None
-        if recorder is None or self._record_path is None:
+    def stop_recording(self, path: PathLike | None = None) -> PathLike | None:
+        """Save the recording and return its path; None if it is empty. If it cannot be saved, it continues.
+
+        Args:
+            path: File to save to. Default: that of `record`.
+        """
+        recorder, path = self._recorder, path or self._record_path
+        if recorder is None or path is None:
             return None
+        if len(recorder):
+            recorder.save(path)
         recorder.close()
-        if not len(recorder):
-            return None
-        recorder.save(self._record_path)
-        return self._record_path
+        self._recorder = None
+        return path if len(recorder) else None
 
     def advance(self, seconds: float) -> None:
         """Step for this simulated time in the calling thread, as fast as possible. For use without `start`."""

@@ -67,7 +67,7 @@ class ActuatorsState:
         return self.actuators
 
     def close(self) -> None:
-        """Restore the engine's drives. May be called again."""
+        """Restore the engine drives. May be called again."""
         if self.actuators is not None:
             self.actuators.close()
         self.actuators = None

@@ -143,6 +143,13 @@ class GraphRunner:
 
         Returns:
             True if no node failed. Otherwise, see `errors`.
+
+        Examples:
+            >>> with actuon.NewtonSimulation(actuon.assets.quadruped_graph_usd) as simulation:
+            ...     runner = actuon.graph.GraphRunner(simulation.stage)
+            ...     print(runner.tick())
+            ...     runner.close()
+            True
         """
         if self._closed:
             raise SimulationError(f"the runner of {self.graph_path} is closed")

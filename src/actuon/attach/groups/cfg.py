@@ -58,8 +58,8 @@ class ActuatorBaseCfg:
     seed: int | None = None
     """Seed of delays and randomisation. Robots of a simulation draw different numbers. None: different each time."""
     effort_mode: str = EXPLICIT
-    """Form of the efforts: ``"explicit"``, ``"implicit"`` or ``"auto"``. Not for `ImplicitActuatorCfg`, the engine's
-    own drive."""
+    """Form of the efforts: ``"explicit"``, ``"implicit"`` or ``"auto"``. Not for `ImplicitActuatorCfg`, the engine
+    drive."""
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed.
@@ -76,13 +76,19 @@ class ActuatorBaseCfg:
         return copy.deepcopy(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields by name."""
+        """Return the fields by name.
+
+        Examples:
+            >>> cfg = actuon.lab.IdealPDActuatorCfg([".*"], stiffness=40.0, damping=1.0)
+            >>> cfg.to_dict()["stiffness"]
+            40.0
+        """
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
 @dataclass
 class ImplicitActuatorCfg(ActuatorBaseCfg):
-    """The engine's own drive.
+    """The engine drive.
 
     Examples:
         >>> cfg = actuon.lab.ImplicitActuatorCfg(["arm_.*"], stiffness=80.0, damping=4.0)

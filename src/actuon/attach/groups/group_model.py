@@ -62,7 +62,7 @@ class ArticulationActions:
 
 @dataclass(frozen=True)
 class _OnRobot:
-    """Efforts of a model on robots. See `ActuatorBase.attach`."""
+    """Efforts of a model on robots. See `ActuatorBase._attach`."""
 
     computed: wp.array
     applied: wp.array
@@ -74,7 +74,7 @@ class _OnRobot:
 
 
 class ActuatorBase:
-    """Model of a group of joints, built by ``cfg.class_type(cfg, ...)``.
+    """Model of a group of joints, built by `ActuatorGroups`, or by ``cfg.class_type(cfg, ...)``.
 
     Every parameter is a tensor of shape (environments, joints), of PyTorch if that is loaded, otherwise of NumPy. It
     shares memory with the kernel: values that you write into it act at the next `compute`.
@@ -93,6 +93,14 @@ class ActuatorBase:
         viscous_friction: Value of the asset.
         effort_limit: Value of the asset.
         velocity_limit: Value of the asset.
+
+    Examples:
+        >>> cfg = actuon.lab.IdealPDActuatorCfg(["hip", "knee"], stiffness=40.0, damping=1.0)
+        >>> legs = cfg.class_type(cfg, ["hip", "knee"], slice(None), num_envs=2, device="cpu")
+        >>> legs.stiffness[:, 1] = 60.0  # of the knees
+        >>> legs.numbers("stiffness")
+        array([[40., 60.],
+               [40., 60.]], dtype=float32)
     """
 
     stiffness: Tensor
@@ -235,7 +243,7 @@ class ActuatorBase:
                 self._efforts = self._view(zeros), self._view(wp.clone(zeros))
         return self._efforts
 
-    def attach(
+    def _attach(
         self, on_change: Callable[[str], None], computed: wp.array, applied: wp.array, columns: np.ndarray
     ) -> None:
         """Attach the model to robots.
@@ -248,11 +256,11 @@ class ActuatorBase:
         """
         self.parameters.on_change, self._on_robot = on_change, _OnRobot(computed, applied, columns)
 
-    def efforts_changed(self) -> None:
+    def _efforts_changed(self) -> None:
         """Update efforts after a step on robots."""
         self._efforts = None
 
-    def detach(self) -> None:
+    def _detach(self) -> None:
         """Detach the model from robots. The last efforts stay."""
         self._last_efforts()
         self.parameters.on_change = self._on_robot = None
@@ -302,7 +310,13 @@ class ActuatorBase:
         return step
 
     def make_stages(self) -> list[Component]:
-        """Return the stages, in order. Those of a subclass run on robots and in `compute`."""
+        """Return the stages, in order. Those of a subclass run on robots and in `compute`.
+
+        Examples:
+            >>> class LimitedActuator(actuon.lab.IdealPDActuator):
+            ...     def make_stages(self):
+            ...         return [*super().make_stages(), actuon.ClampingMaxEffort(5.0)]
+        """
         delay = self._delay()
         return [*([] if delay is None else [delay]), self._controller(), *self._clamping()]
 
@@ -354,7 +368,11 @@ class ActuatorBase:
         self._efforts = self._on_tensors.run(joint_pos, joint_vel, *targets)
 
     def reset(self, env_ids: IdsLike = None) -> None:
-        """Clear the memory of environments. None, or ``slice(None)``, means all."""
+        """Clear the memory of environments: delayed commands, hidden states.
+
+        Args:
+            env_ids: Which environments. None, or ``slice(None)``, means all.
+        """
         ids = self.parameters.ids(env_ids)
         if ids.size and "_on_tensors" in vars(self):
             self._on_tensors.reset(ids)
@@ -399,12 +417,12 @@ class ActuatorBase:
         """
         return self.parameters.draw(name, distribution, env_ids, relative_to, seed, from_fit, joints)
 
-    def drawn(self) -> dict[str, np.ndarray]:
+    def _drawn(self) -> dict[str, np.ndarray]:
         """Return draws besides those of parameters, a row for each environment, and the state of the generator."""
         return {STREAM: stream_of(self.parameters.rng)}
 
-    def check_drawn(self, where: str, drawn: Mapping[str, np.ndarray]) -> None:
-        """Raise an error for arrays that `drawn` cannot return.
+    def _check_drawn(self, where: str, drawn: Mapping[str, np.ndarray]) -> None:
+        """Raise an error for arrays that `_drawn` cannot return.
 
         Args:
             where: Prefix of the name of each array in an error.
@@ -412,8 +430,8 @@ class ActuatorBase:
         """
         check_stream(f"{where}{STREAM}", drawn[STREAM])
 
-    def redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
-        """Load the result of `drawn`."""
+    def _redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
+        """Load the result of `_drawn`."""
         set_stream(self.parameters.rng, drawn[STREAM])
 
     @property

@@ -82,9 +82,9 @@ class ActuatorGroups(Attachment):
         self.unassigned = [
             name for i, name in enumerate(articulation.dof_names) if not any(i in chosen for chosen in columns.values())
         ]
-        """Joints in no group. They keep the engine's drive."""
+        """Joints in no group. They keep the engine drive."""
         if self.unassigned:
-            _log.warning("joints in no group, which keep the engine's drive: %s", ", ".join(self.unassigned))
+            _log.warning("joints in no group, which keep the engine drive: %s", ", ".join(self.unassigned))
         self.groups = {name: _model_of(articulation, name, cfg, columns[name]) for name, cfg in groups.items()}
         """Models by the names of their groups."""
         self._modes = {name: _mode_of(name, model, effort_mode) for name, model in self.groups.items()}
@@ -101,7 +101,17 @@ class ActuatorGroups(Attachment):
         super().__init__(articulation, build, given, auto)
 
     def step(self) -> None:
-        """Step all groups, and write the efforts to the engine. Each step of physics does so as well."""
+        """Step all groups, and write the efforts to the engine. Each step of physics does so as well.
+
+        Examples:
+            >>> pd = actuon.lab.IdealPDActuatorCfg([".*"], stiffness=600.0, damping=50.0)
+            >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
+            ...     groups = actuon.lab.ActuatorGroups(actuon.Articulation("link0"), {"arm": pd})
+            ...     groups.articulation.set_dof_position_targets(0.01)
+            ...     groups.step()
+            ...     print(groups["arm"].applied_effort[0, 0].item())
+            6.0
+        """
         self._step_now(self.articulation.simulation.dt)
 
     def __getitem__(self, name: str) -> ActuatorBase:
@@ -169,8 +179,8 @@ def _mode_of(name: str, model: ActuatorBase, given: str | None) -> str:
         return mode
     if own != EXPLICIT:
         raise ParameterError(
-            f"group '{name}': effort_mode: got '{own}' for {type(model).__name__}, which is the engine's own "
-            "drive and gets no efforts; leave it out"
+            f"group '{name}': effort_mode: got '{own}' for {type(model).__name__}, which is the engine drive "
+            "and gets no efforts; leave it out"
         )
     return own
 
@@ -257,7 +267,7 @@ class HeldByEngine(HandOver):
         """Whether effort limits of each group were drawn."""
         self.common = {f"group '{name}'/{STREAM}" for name in groups}
         self._drive_bounds: dict[str, tuple[wp.array, wp.array]] = {}
-        """Lowest and highest effort of the engine's own drives [N·m or N], each of shape (N, J)."""
+        """Lowest and highest effort of the engine drives [N·m or N], each of shape (N, J)."""
         self._settlers = []
         for name, model in groups.items():
             if model.is_implicit_model:
@@ -288,8 +298,8 @@ class HeldByEngine(HandOver):
         for parameter in ("armature", "friction", "viscous_friction", *own):
             if model.parameters.is_given(parameter):
                 self._push(name, parameter)
-        undo.callback(model.detach)
-        model.attach(functools.partial(self._on_change, name), self._efforts.computed, self._efforts.given, columns)
+        undo.callback(model._detach)
+        model._attach(functools.partial(self._on_change, name), self._efforts.computed, self._efforts.given, columns)
 
     def _on_change(self, name: str, parameter: str) -> None:
         """Write a drawn parameter to the engine."""
@@ -353,12 +363,12 @@ class HeldByEngine(HandOver):
 
     def has_run(self, dt: float) -> None:
         for model in self._groups.values():
-            model.efforts_changed()
+            model._efforts_changed()
 
     def reset(self, rows: np.ndarray) -> None:
         for model in self._groups.values():
             model.reset(rows)
-            model.efforts_changed()
+            model._efforts_changed()
 
     def last_step(self) -> dict[str, np.ndarray]:
         return {"limits_changed": self._limits_changed}
@@ -374,17 +384,17 @@ class HeldByEngine(HandOver):
         return {
             f"group '{name}'/{key}": values
             for name, model in self._groups.items()
-            for key, values in model.drawn().items()
+            for key, values in model._drawn().items()
         }
 
     def check_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
         for name, model in self._groups.items():
             group = f"group '{name}'/"
-            model.check_drawn(f"{where}: {group}", {key: contents[f"{group}{key}"] for key in model.drawn()})
+            model._check_drawn(f"{where}: {group}", {key: contents[f"{group}{key}"] for key in model._drawn()})
 
     def take_kept(self, contents: Mapping[str, np.ndarray]) -> None:
         for name, model in self._groups.items():
-            model.redraw({key: contents[f"group '{name}'/{key}"] for key in model.drawn()})
+            model._redraw({key: contents[f"group '{name}'/{key}"] for key in model._drawn()})
 
     def parameters(self) -> dict[str, tuple[Field[Any], wp.array]]:
         return {

@@ -24,7 +24,7 @@ from .tensors import to_numpy
 
 
 class ImplicitActuator(ActuatorBase):
-    """The engine's own drive. Commands are passed on; efforts are its equation, evaluated for telemetry.
+    """The engine drive. Commands are passed on; efforts are its equation, evaluated for telemetry.
 
     ``effort_limit`` and ``effort_limit_sim`` are one parameter, and so are the velocity limits: ``cfg`` of the model
     shows the given one as both. A ``velocity_limit`` alone is not used, and is None in ``cfg``. An
@@ -65,7 +65,16 @@ class ImplicitActuator(ActuatorBase):
         return resolved
 
     def compute(self, control_action: ArticulationActions, joint_pos: Array, joint_vel: Array) -> ArticulationActions:
-        """Evaluate the drive's equation, and return the commands unchanged. See `ActuatorBase.compute`."""
+        """Evaluate the drive's equation, and return the commands unchanged. See `ActuatorBase.compute`.
+
+        Examples:
+            >>> cfg = actuon.lab.ImplicitActuatorCfg([".*"], stiffness=40.0, damping=1.0)
+            >>> arm = cfg.class_type(cfg, ["hip", "knee"], slice(None), num_envs=1, device="cpu")
+            >>> command = actuon.lab.ArticulationActions(np.array([[0.1, 0.5]], np.float32))
+            >>> zeros = np.zeros((1, 2), np.float32)
+            >>> arm.compute(command, zeros, zeros) is command
+            True
+        """
         self._step(control_action, joint_pos, joint_vel)
         return control_action
 
@@ -75,7 +84,17 @@ class IdealPDActuator(ActuatorBase):
 
 
 class DCMotor(ActuatorBase):
-    """Explicit PD, limited by the torque-speed envelope of a DC motor. The corner velocity follows the parameters."""
+    """Explicit PD, limited by the torque-speed envelope of a DC motor. The corner velocity follows the parameters.
+
+    Examples:
+        >>> limits = {"effort_limit": 25.0, "saturation_effort": 35.0, "velocity_limit": 20.0}
+        >>> cfg = actuon.lab.DCMotorCfg([".*"], stiffness=40.0, damping=0.0, **limits)
+        >>> motor = cfg.class_type(cfg, ["knee"], slice(None), num_envs=1, device="cpu")
+        >>> command = actuon.lab.ArticulationActions(np.array([[2.0]], np.float32))
+        >>> at = {"joint_pos": np.zeros((1, 1)), "joint_vel": np.full((1, 1), 12.0)}
+        >>> np.round(motor.compute(command, **at).joint_efforts, 3)  # 80 N·m requested
+        array([[14.]], dtype=float32)
+    """
 
     saturation_effort: Tensor
     """Stall effort of the motor [N·m]."""
@@ -102,6 +121,14 @@ class DelayedPDActuator(ActuatorBase):
 
     The delay is drawn when the model is built, and again at each reset of the environment. With ``saturation_effort``,
     the envelope of a DC motor limits efforts.
+
+    Examples:
+        >>> given = {"stiffness": 40.0, "damping": 1.0, "min_delay": 0, "max_delay": 4}
+        >>> cfg = actuon.lab.DelayedPDActuatorCfg([".*"], **given, seed=0)
+        >>> legs = cfg.class_type(cfg, ["hip", "knee"], slice(None), num_envs=4, device="cpu")
+        >>> legs.time_lags.tolist()
+        [4, 3, 2, 1]
+        >>> legs.reset([0])  # draws a delay for the first environment
     """
 
     saturation_effort: Tensor
@@ -144,15 +171,15 @@ class DelayedPDActuator(ActuatorBase):
         lags = self._view(self._lags)[:, 0]
         return lags.clone() if hasattr(lags, "clone") else lags.copy()
 
-    def drawn(self) -> dict[str, np.ndarray]:
-        return {**super().drawn(), "lags": self._lags.numpy().reshape(self.shape)}
+    def _drawn(self) -> dict[str, np.ndarray]:
+        return {**super()._drawn(), "lags": self._lags.numpy().reshape(self.shape)}
 
-    def check_drawn(self, where: str, drawn: Mapping[str, np.ndarray]) -> None:
-        super().check_drawn(where, drawn)
+    def _check_drawn(self, where: str, drawn: Mapping[str, np.ndarray]) -> None:
+        super()._check_drawn(where, drawn)
         check_range(f"{where}lags", drawn["lags"].ravel(), 0, self.cfg.max_delay)
 
-    def redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
-        super().redraw(drawn)
+    def _redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
+        super()._redraw(drawn)
         self._lags.assign(drawn["lags"].ravel())
 
     def reset(self, env_ids: IdsLike = None) -> None:

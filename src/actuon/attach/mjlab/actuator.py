@@ -47,6 +47,16 @@ class ActuonActuatorCfg(ActuatorCfg):
 
     ``armature``, ``frictionloss`` and ``viscous_damping`` replace the values of the motor, which replace those of the
     asset. mjlab's own delay, ``delay_max_lag``, is applied before that of the motor.
+
+    Examples:
+        >>> from mjlab.entity import EntityArticulationInfoCfg
+        >>> knees = actuon.mjlab.ActuonActuatorCfg(
+        ...     target_names_expr=(".*_calf_joint",),
+        ...     actuator="unitree-go-m8010-6",
+        ...     stiffness=35.0,
+        ...     damping=0.8,
+        ... )
+        >>> articulation = EntityArticulationInfoCfg(actuators=(knees,))
     """
 
     actuator: ActuatorConfig | Path | str

@@ -100,7 +100,12 @@ class EnvironmentMotors:
         >>> command["position_target"] += 0.1
         >>> motors.run(command)[0]
         tensor([2., 3.])
-        >>> motors.advance()
+        >>> motors.advance()  # after the physics step
+        >>> motors.randomize("controller.kp", actuon.lab.Uniform(0.8, 1.2), env_ids=[0, 1])
+        >>> motors.parameter("controller.kp")[2:]
+        tensor([[20., 30.],
+                [20., 30.]])
+        >>> motors.reset([0])
     """
 
     def __init__(

@@ -56,7 +56,12 @@ def randomize(
             ``dr.Operation``.
 
     Raises:
-        ParameterError: No motor has such a parameter, or a drawn value is not allowed.
+        ParameterError: No motor has this parameter, or a drawn value is not allowed.
+
+    Examples:
+        >>> from mjlab.managers.event_manager import EventTermCfg
+        >>> gains = {"parameter": "controller.kp", "ranges": (0.8, 1.2)}
+        >>> term = EventTermCfg(func=actuon.mjlab.randomize, mode="startup", params=gains)
     """
     drawing = _known("distribution", distribution, _DISTRIBUTIONS, dr.Distribution)
     doing = _known("operation", operation, _OPERATIONS, dr.Operation)
@@ -141,6 +146,11 @@ def randomize_motors(
 
     Raises:
         ParameterError: The motors of a config lack a parameter of the file; they are not changed then.
+
+    Examples:
+        >>> from mjlab.managers.event_manager import EventTermCfg
+        >>> fits = {"from_fit": "fleet.yaml", "joints": {".*_calf_joint": "knee"}}
+        >>> term = EventTermCfg(func=actuon.mjlab.randomize_motors, mode="startup", params=fits)
     """
     ids = ids_to_reset("env_ids", env_ids, env.num_envs)
     rows = torch.as_tensor(ids, device=env.device)
@@ -169,6 +179,10 @@ def solve_friction(
         env: The environment.
         env_ids: Not used: the term applies to all environments.
         asset_cfg: Which entity.
+
+    Examples:
+        >>> from mjlab.managers.event_manager import EventTermCfg
+        >>> term = EventTermCfg(func=actuon.mjlab.solve_friction, mode="startup")
     """
     del env_ids
     for actuator in env.scene[asset_cfg.name].actuators:

@@ -44,7 +44,11 @@ def neural_law(network_effort: float, feedforward: float):
 
 
 class NeuralControlConfig(Config):
-    """Network file and its input convention. None means the value in the file, which also defines its kind."""
+    """Network file and its input convention. None means the value in the file, which also defines its kind.
+
+    Examples:
+        >>> controller = actuon.NeuralControlConfig("anydrive.onnx")
+    """
 
     schema = "NewtonNeuralControlAPI"
 

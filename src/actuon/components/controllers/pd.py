@@ -34,7 +34,11 @@ def pd_law(
 
 
 class PDControlConfig(PD, Config):
-    """Gains of a PD controller."""
+    """Gains of a PD controller.
+
+    Examples:
+        >>> controller = actuon.PDControlConfig(kp=40.0, kd=1.0)
+    """
 
     schema = "NewtonPDControlAPI"
 

@@ -51,7 +51,11 @@ def pid_law(
 
 
 class PIDControlConfig(PID, Config):
-    """Gains of a PID controller."""
+    """Gains of a PID controller.
+
+    Examples:
+        >>> controller = actuon.PIDControlConfig(kp=40.0, ki=5.0, kd=1.0, integral_max=2.0)
+    """
 
     schema = "NewtonPIDControlAPI"
 

@@ -77,7 +77,13 @@ def servo_pwm_law(
 
 
 class ServoPWMControlConfig(ServoPWM, Config):
-    """Servo: gains of its firmware in SI units, and its motor."""
+    """Servo: gains of its firmware in SI units, and its motor.
+
+    Examples:
+        >>> controller = actuon.ServoPWMControlConfig(
+        ...     kp=4.0, torque_constant=1.6, resistance=4.0, bus_voltage=12.0
+        ... )
+    """
 
     schema = "ActuonServoPWMControlAPI"
 

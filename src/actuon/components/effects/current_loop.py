@@ -44,7 +44,11 @@ def current_loop_law(effort: float, dt: float, reached: float, time_constant: fl
 
 
 class CurrentLoopEffectConfig(CurrentLoop, Config):
-    """Lag of a motor's effort behind the requested one."""
+    """Lag of a motor's effort behind the requested one.
+
+    Examples:
+        >>> effect = actuon.CurrentLoopEffectConfig(time_constant=0.001)
+    """
 
     schema = "ActuonCurrentLoopEffectAPI"
 

@@ -224,7 +224,11 @@ def offer_law(budget: float, gear_ratio: float, dry_friction: float, viscous_fri
 
 
 class FrictionEffectConfig(Friction, Config):
-    """Friction: Coulomb, viscous, Stribeck and load-dependent. Unset terms are zero."""
+    """Friction: Coulomb, viscous, Stribeck and load-dependent. Unset terms are zero.
+
+    Examples:
+        >>> effect = actuon.FrictionEffectConfig(dynamic=0.2, viscous=0.01)
+    """
 
     schema = "ActuonFrictionEffectAPI"
 
@@ -251,7 +255,7 @@ class EffectFriction(Friction, Effect):
     OPTIONAL_INPUTS = (JOINT_LOAD,)
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws: load, budget, effort after friction, and friction for an engine to solve instead."""
+        """Return the stage functions: load, budget, effort after friction, and friction that an engine may solve."""
         depends_on_load = any(self._values[name] is not None for name in LOAD_PARAMETERS)
         if self.behind_spring:
             return Law(spring_load_law, ("load",)), Law(loaded_law, ("budget",)), Law(spring_brake_law)

@@ -42,7 +42,11 @@ def noise_law(effort: float, dof: float, steps: float, noise: float, bias: float
 
 
 class NoiseEffectConfig(Noise, Config):
-    """Noise and bias of the effort."""
+    """Noise and bias of the effort.
+
+    Examples:
+        >>> effect = actuon.NoiseEffectConfig(noise=0.02, bias=0.1, seed=3)
+    """
 
     schema = "ActuonNoiseEffectAPI"
 

@@ -39,7 +39,11 @@ def ripple_law(
 
 
 class RippleEffectConfig(Ripple, Config):
-    """Cogging and ripple of a motor."""
+    """Cogging and ripple of a motor.
+
+    Examples:
+        >>> effect = actuon.RippleEffectConfig(cogging=0.05, cogging_periods=84.0)
+    """
 
     schema = "ActuonRippleEffectAPI"
 

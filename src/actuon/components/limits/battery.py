@@ -87,7 +87,11 @@ def battery_closing_law(effort: float, current: float, voltage: float, supply_vo
 
 
 class BatteryClampingConfig(Battery, Config):
-    """Battery, or any supply with an inner resistance."""
+    """Battery, or any supply with an inner resistance.
+
+    Examples:
+        >>> limit = actuon.BatteryClampingConfig(full_voltage=25.2, inner_resistance=0.05)
+    """
 
     schema = "ActuonBatteryClampingAPI"
 

@@ -66,7 +66,13 @@ def dc_motor_law(effort: float, qd: float, saturation_effort: float, velocity_li
 
 
 class DCMotorClampingConfig(DCMotor, Config):
-    """Torque-speed limits of a DC motor."""
+    """Torque-speed limits of a DC motor.
+
+    Examples:
+        >>> limit = actuon.DCMotorClampingConfig(
+        ...     saturation_effort=33.5, velocity_limit=21.0, max_motor_effort=28.0
+        ... )
+    """
 
     schema = "NewtonDCMotorClampingAPI"
 

@@ -136,7 +136,18 @@ def heat_closing_law(
 
 
 class HeatClampingConfig(Heat, Config):
-    """Thermal parameters of a motor, and derating by its motor controller."""
+    """Thermal parameters of a motor, and derating by its motor controller.
+
+    Examples:
+        >>> limit = actuon.HeatClampingConfig(
+        ...     winding_thermal_resistance=1.2,
+        ...     housing_thermal_resistance=3.0,
+        ...     winding_time_constant=8.0,
+        ...     housing_time_constant=900.0,
+        ...     motor_constant=0.24,
+        ...     max_effort=2.0,
+        ... )
+    """
 
     schema = "ActuonHeatClampingAPI"
 

@@ -28,7 +28,11 @@ def max_effort_law(effort: float, max_effort: float):
 
 
 class MaxEffortClampingConfig(MaxEffort, Config):
-    """Constant, symmetric effort limit."""
+    """Constant, symmetric effort limit.
+
+    Examples:
+        >>> limit = actuon.MaxEffortClampingConfig(max_effort=23.7)
+    """
 
     schema = "NewtonMaxEffortClampingAPI"
 

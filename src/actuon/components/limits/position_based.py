@@ -79,7 +79,11 @@ def position_based_law(effort: float, q: float, lookup_positions: Floats, lookup
 
 
 class PositionBasedClampingConfig(PositionBased, Config):
-    """Table of effort limits over the joint's position."""
+    """Table of effort limits over the joint's position.
+
+    Examples:
+        >>> limit = actuon.PositionBasedClampingConfig((-1.0, 0.0, 1.0), (20.0, 30.0, 20.0))
+    """
 
     schema = "NewtonPositionBasedClampingAPI"
 

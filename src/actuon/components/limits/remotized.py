@@ -58,7 +58,11 @@ def remotized_law(
 
 
 class RemotizedClampingConfig(Remotized, Config):
-    """Table of ratio and effort limit over the joint's angle, and the motor's limit."""
+    """Table of ratio and effort limit over the joint's angle, and the motor's limit.
+
+    Examples:
+        >>> limit = actuon.RemotizedClampingConfig((-2.0, 0.0), (1.0, 1.2), (30.0, 40.0))
+    """
 
     schema = "ActuonRemotizedClampingAPI"
 

@@ -170,7 +170,13 @@ def torque_speed_law(effort: float, qd: float, speeds: Floats, efforts: Floats):
 
 
 class TorqueSpeedClampingConfig(TorqueSpeed, Config):
-    """Torque-speed envelope as a polygon: its corners, in order around it."""
+    """Torque-speed envelope as a polygon: its corners, in order around it.
+
+    Examples:
+        >>> limit = actuon.TorqueSpeedClampingConfig(
+        ...     speeds=(-30.0, 10.0, 30.0, -10.0), efforts=(10.0, 10.0, -10.0, -10.0)
+        ... )
+    """
 
     schema = "ActuonTorqueSpeedClampingAPI"
 
@@ -203,7 +209,7 @@ class TorqueSpeedClampingConfig(TorqueSpeed, Config):
         if any(len(curve) > 1 and curve[-2, 0] == end for curve in (drive, brake)) or end == 0.0:
             end = (
                 2.0 * end if end > 0.0 else 1.0
-            )  # room to hold the effort after a jump, or where nothing depends on speed
+            )  # room for the constant effort after a jump, or if nothing depends on speed
         drive, brake = (np.vstack([(0.0, c[0, 1]), c, (end, c[-1, 1])]) for c in (drive, brake))
         forward = [*((v, e) for v, e in drive), *((v, -e) for v, e in brake[::-1])]
         corners = np.array([*forward, *((-v, -e) for v, e in forward)]) + 0.0

@@ -79,7 +79,13 @@ def voltage_law(
 
 
 class VoltageClampingConfig(Voltage, Config):
-    """Electrical limits of a motor."""
+    """Electrical limits of a motor.
+
+    Examples:
+        >>> limit = actuon.VoltageClampingConfig(
+        ...     torque_constant=0.1, resistance=0.17, bus_voltage=24.0, max_current=30.0
+        ... )
+    """
 
     schema = "ActuonVoltageClampingAPI"
 

@@ -43,7 +43,11 @@ def differentiated_law(
 
 
 class DifferentiatedSensorConfig(Differentiated, Config):
-    """Velocity from differences of the position, and its filter."""
+    """Velocity from differences of the position, and its filter.
+
+    Examples:
+        >>> sensor = actuon.DifferentiatedSensorConfig(time_constant=0.003)
+    """
 
     schema = "ActuonDifferentiatedSensorAPI"
 

@@ -48,7 +48,11 @@ def encoder_law(q: float, qd: float, resolution: float, bias: float):
 
 
 class EncoderSensorConfig(Encoder, Config):
-    """Resolution and bias of an encoder."""
+    """Resolution and bias of an encoder.
+
+    Examples:
+        >>> sensor = actuon.EncoderSensorConfig(resolution=2.0 * np.pi / 4096, bias=0.002)
+    """
 
     schema = "ActuonEncoderSensorAPI"
 

@@ -29,7 +29,11 @@ def low_pass_law(q: float, qd: float, dt: float, shown: float, is_running: float
 
 
 class LowPassSensorConfig(LowPass, Config):
-    """Low-pass filter of the measured velocity."""
+    """Low-pass filter of the measured velocity.
+
+    Examples:
+        >>> sensor = actuon.LowPassSensorConfig(time_constant=0.005)
+    """
 
     schema = "ActuonLowPassSensorAPI"
 

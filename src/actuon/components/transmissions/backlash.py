@@ -100,7 +100,13 @@ def backlash_closing_law(
 
 
 class BacklashTransmissionConfig(Backlash, Config):
-    """Backlash between motor and joint."""
+    """Backlash between motor and joint.
+
+    Examples:
+        >>> transmission = actuon.BacklashTransmissionConfig(
+        ...     gap=0.01, stiffness=500.0, motor_inertia=0.005
+        ... )
+    """
 
     schema = "ActuonBacklashTransmissionAPI"
 

@@ -188,7 +188,12 @@ def _to_joints(
 
 
 class CoupledTransmissionConfig(Coupled, Config):
-    """One of several joints that as many motors move together."""
+    """One of several joints that as many motors move together.
+
+    Examples:
+        >>> matrix = (1.0, 1.0, 1.0, -1.0)
+        >>> pitch, roll = (actuon.CoupledTransmissionConfig(matrix, row) for row in (0, 1))
+    """
 
     schema = "ActuonCoupledTransmissionAPI"
 

@@ -124,7 +124,11 @@ def gear_closing_law(
 
 
 class GearTransmissionConfig(Gear, Config):
-    """Gear between motor and joint."""
+    """Gear between motor and joint.
+
+    Examples:
+        >>> transmission = actuon.GearTransmissionConfig(ratio=9.0, rotor_inertia=6e-5)
+    """
 
     schema = "ActuonGearTransmissionAPI"
 

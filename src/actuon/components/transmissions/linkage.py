@@ -106,7 +106,11 @@ def linkage_closing_law(q: float, effort: float, joint_positions: Floats, motor_
 
 
 class LinkageTransmissionConfig(Linkage, Config):
-    """Table of the motor's position over the joint's."""
+    """Table of the motor's position over the joint's.
+
+    Examples:
+        >>> transmission = actuon.LinkageTransmissionConfig((-1.0, 0.0, 1.0), (-8.0, 0.0, 10.0))
+    """
 
     schema = "ActuonLinkageTransmissionAPI"
 

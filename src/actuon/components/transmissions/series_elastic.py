@@ -114,7 +114,13 @@ def elastic_closing_law(
 
 
 class SeriesElasticTransmissionConfig(SeriesElastic, Config):
-    """Spring of a series-elastic actuator."""
+    """Spring of a series-elastic actuator.
+
+    Examples:
+        >>> transmission = actuon.SeriesElasticTransmissionConfig(
+        ...     stiffness=300.0, motor_inertia=0.02, damping=0.5
+        ... )
+    """
 
     schema = "ActuonSeriesElasticTransmissionAPI"
 

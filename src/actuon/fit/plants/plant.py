@@ -37,6 +37,10 @@ class Scales:
         speed: Largest speed in the logs [rad/s or m/s].
         inertia: Inertia that the motor moves [kg·m² or kg].
         position: Range of the position in the logs [rad or m].
+
+    Examples:
+        >>> actuon.fit.Scales(effort=0.6, speed=8.0, inertia=0.005, position=1.5).effort
+        0.6
     """
 
     effort: float
@@ -97,7 +101,17 @@ class Trials:
         return found
 
     def config(self, joint: int, candidate: int, run: int) -> ActuatorConfig:
-        """Return the motor model of a joint in one trial."""
+        """Return the motor model of a joint in one trial.
+
+        Examples:
+            >>> motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp=2.0, kd=0.05))
+            >>> kp = actuon.fit.Parameter("controller.kp", 0.1, 10.0, scale="log")
+            >>> model, time = actuon.fit.Model("pd", motor, (kp,)), np.arange(3) * 0.01
+            >>> run = actuon.fit.Log("run", time, (actuon.fit.JointLog("knee", np.zeros(3)),))
+            >>> trials = actuon.fit.Trials.of([model], [np.array([[1.0], [3.0]])], [run])
+            >>> trials.shape, trials.config(joint=0, candidate=1, run=0).controller.kp
+            ((2, 1, 1), 3.0)
+        """
         values = {path: float(own[candidate, run]) for path, own in self.values[joint].items()}
         return with_values(self.models[joint].actuator, values)
 

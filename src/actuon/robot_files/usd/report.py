@@ -46,7 +46,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Part:
-    """Component of a chain, or drive of an engine, with its values."""
+    """Component of a motor model, or engine drive, with its values."""
 
     name: str
     kind: str
@@ -65,7 +65,7 @@ class JointReport:
     chain: tuple[Part, ...] = ()
     """Components of the first actuator."""
     drive: Part | None = None
-    """The engine's own drive, which acts if there is no actuator."""
+    """Engine drive, which acts if there is no actuator."""
 
 
 @dataclass

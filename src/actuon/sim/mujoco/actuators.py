@@ -223,7 +223,7 @@ def bodies_dofs(model: Any, bodies: list[int]) -> np.ndarray:
     for chain, body in zip(chains, bodies, strict=True):
         while body > 0:
             first, count = int(model.body_dofadr[body]), int(model.body_dofnum[body])
-            chain[first : first + count] = True  # of a body without DOFs: nothing
+            chain[first : first + count] = True  # empty for a body without DOFs
             body = int(model.body_parentid[body])
     return np.logical_or.reduce(chains) & ~np.logical_and.reduce(chains)
 

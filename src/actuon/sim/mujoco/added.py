@@ -168,7 +168,7 @@ def _add(spec: Any, model: Any, actuators: Sequence[NewActuator]) -> None:
     joints = {joint.id: joint for joint in spec.joints}
     if not actuators:
         return
-    if -1 in joints:  # a spec that was never compiled has not numbered them
+    if -1 in joints:  # only a compiled spec numbers its joints
         spec.compile()
         joints = {joint.id: joint for joint in spec.joints}
     inputs = 0
@@ -179,7 +179,7 @@ def _add(spec: Any, model: Any, actuators: Sequence[NewActuator]) -> None:
         target, now = joint_name(model, joint), joints[joint].name
         if now != model.joint(joint).name:
             raise _has_changed(f"joint '{target}' is '{now}'")
-        joints[joint].name = target  # one without a name has that by which it is called here
+        joints[joint].name = target  # a joint without a name gets its name in messages
         name = f"{target}{new.suffix}"
         while name in taken:
             name += "_"

@@ -395,9 +395,9 @@ class Batch:
         work = steps * self._work
         threads = 1 if work <= WORTH_SHARING else min(available_threads(), self.num_envs, MOST_THREADS)
         if self._may_sleep and self._fields.rows:
-            threads = 1  # a thread is known by its MjData, of which each environment has one
+            threads = 1  # threads are told apart by MjData, and each environment has one
         if self._plan.num_motors and wp.config.optimization_level == 0:
-            threads = 1  # an unoptimised kernel keeps a pointer to the stack of the thread that came last
+            threads = 1  # an unoptimised kernel keeps a pointer to the stack of the last thread
         if self._filled != (self._fields.version, threads, len(self._fields.rows)):
             self._fill_fields(threads)
         if self._plan.num_workers > 1:
@@ -405,7 +405,7 @@ class Batch:
         handle = self._handle(threads)
         start = time.perf_counter()
         failed = self._apply(handle.address, None, 0, self._functions.advance, self._plan_at, 0)
-        if threads == 1:  # one that was held up by others on the machine says nothing
+        if threads == 1:  # a run that the machine delayed is not a measurement
             taken = (time.perf_counter() - start) / steps
             self._work, self._last = min(taken, self._last), taken
         if not failed:
@@ -469,7 +469,7 @@ class _Handle:
     """A batch of MuJoCo, which runs the loop on threads and catches errors."""
 
     def __init__(self, model: Any, num_envs: int, threads: int, may_sleep: bool):
-        config = _Config(threads, may_sleep)  # MuJoCo asks for it, though each environment has an MjData of its own
+        config = _Config(threads, may_sleep)  # MuJoCo requires it, although each environment has its own MjData
         error = ctypes.create_string_buffer(256)
         self._model, self._num_envs, self.process = model, num_envs, os.getpid()
         self.address = library().mjb_makeBatch(model._address, num_envs, ctypes.byref(config), error, len(error))

@@ -109,7 +109,7 @@ class MujocoBodies:
         poses = np.empty((self._batch.num_envs, 7))
         for env in self._batch.numbers(envs):
             model, data = self._batch.scratch_data(env)
-            mujoco.mj_kinematics(model, data)  # which a step leaves at the state before it
+            mujoco.mj_kinematics(model, data)  # a step leaves poses at the state before it
             poses[env] = np.concatenate([data.xpos[root], data.xquat[root]])[_XYZW]
         return poses[envs]
 

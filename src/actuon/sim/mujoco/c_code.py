@@ -127,7 +127,7 @@ def data_offsets(*names: str) -> tuple[int, ...]:
     model = mujoco.MjModel.from_xml_string(_PROBE)
     data = mujoco.MjData(model)
     found: dict[str, set[int]] = {}
-    for beyond in (3, 1, 0):  # falling, so that the most that there ever were is not taken for it
+    for beyond in (3, 1, 0):  # falling: the largest number so far is not mistaken for it
         data.qpos[:] = [1.5 if i < beyond else 0.0 for i in range(3)]
         mujoco.mj_forward(model, data)
         addresses = {name: getattr(data, name).ctypes.data for name in names if name != "nefc"}

@@ -85,7 +85,7 @@ class MujocoEngine:
             elif motor.is_stepped:
                 steps = 1
                 motor.step_in_python(dt)
-        steps = 1 if self.model.compensates else steps  # where bounds of efforts follow the pose
+        steps = 1 if self.model.compensates else steps  # bounds of efforts follow the pose
         for (motor, _), place in zip(compiled, self._bind(compiled).motors, strict=True):
             is_stepped = motor.is_stepped
             place.is_driven = is_stepped

@@ -499,7 +499,7 @@ class Functions:
 
     def __init__(self) -> None:
         found = wp.zeros(len(_NAMES), dtype=wp.uint64, device="cpu")
-        self._launch = Launch(_find_addresses, 1, "cpu", [found])  # which keeps the compiled code
+        self._launch = Launch(_find_addresses, 1, "cpu", [found])  # keeps the compiled code
         self._launch.run()
         address, place, number = dict(zip(_NAMES, found.numpy().tolist(), strict=True)), ctypes.c_void_p, ctypes.c_int
         self.advance = address["advance"]

@@ -85,7 +85,7 @@ def read_spec(path: Path) -> Any:
     """Return the `MjSpec` of an MJCF or URDF file."""
     spec = mujoco.MjSpec.from_file(str(path))
     if path.suffix.lower() == ".urdf":
-        spec.compiler.fusestatic = False  # the fixed base would be melted into the world, and its name with it
+        spec.compiler.fusestatic = False  # MuJoCo would merge the fixed base into the world and drop its name
     return spec
 
 

@@ -111,7 +111,7 @@ class MujocoState:
         data = mujoco.MjData(model)
         if keyframe >= 0:
             mujoco.mj_resetDataKeyframe(model, data, keyframe)
-        for dof in actuators.added_dofs:  # whose targets are their positions
+        for dof in actuators.added_dofs:  # their targets are their positions
             if actuators.position[dof] >= 0:
                 data.ctrl[actuators.position[dof]] = data.qpos[model.jnt_qposadr[model.dof_jntid[dof]]]
         state = np.zeros(self.batch.states.shape[1])

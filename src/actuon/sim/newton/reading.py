@@ -138,7 +138,7 @@ def usd_dofs(newton: Any, builder: Any, joint: int) -> list[Dof]:
     dofs = []
     for axis in range(count):
         prim = prims.get(start + axis, "")
-        if prim and ":" not in prim:  # a joint of its own in the stage, which Newton merged with its neighbours
+        if prim and ":" not in prim:  # a separate joint in the stage, which Newton merged with its neighbours
             dofs.append(Dof(joint, axis, prim, prim))
             continue
         kind = "trans" if axis < builder.joint_dof_dim[joint][0] else "rot"
@@ -155,7 +155,7 @@ def _read_mjcf(newton: Any, path: Path) -> RobotFile:
         spec = mujoco.MjSpec.from_file(str(path))
         builder.add_mjcf(str(path))
         if not spec.option.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
-            builder.gravity = spec.option.gravity  # of which Newton reads no more than whether there is any
+            builder.gravity = spec.option.gravity  # Newton reads only whether there are any
     except (ValueError, RuntimeError, KeyError, mujoco.FatalError) as error:
         raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
     bodies = _mjcf_bodies(mujoco, spec)

@@ -283,7 +283,7 @@ class MujocoPhysics(Physics):
         return not self.solver.use_mujoco_cpu and not self.solver.mjw_model.opt.run_collision_detection
 
     def _is_graphable(self) -> bool:
-        interval = getattr(self.solver, "_update_data_interval", 1)  # the public name warns, and will go
+        interval = getattr(self.solver, "_update_data_interval", 1)  # the public name is deprecated
         return super()._is_graphable() and interval == 1
 
     def _read_in_steps(self, *given: Any) -> list[Any]:

@@ -7,13 +7,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ...errors import ActuonError
 from ..numbers import Number, alike, exact, numbers_of, stage_titles
-from ..robot import MODES
+from ..robot import MODES, with_number
+from ..server import widen_by
 from ..session import Session
 
 THIS, ALIKE, ALL = "this joint", "matching joints", "all joints"
 _NEAR_END = 0.995
 _WIDER = 2.0
+_TYPED_DIGITS = 4
+"""Digits of typed numbers beyond those of the slider's step."""
 
 
 class MotorPanel:
@@ -73,8 +77,8 @@ class MotorPanel:
             slider.label = number.label
             value = slider.max if number.is_off else number.value
             if not math.isclose(slider.value, value, rel_tol=1e-6):
-                slider.min, slider.max = min(slider.min, value), max(slider.max, value)
-                slider.value = value
+                slider.min, slider.max, _ = map(type(slider.value), number.slider_range())
+                slider.value = slider.max if number.is_off else value
         self._show_restores()
 
     def _show_restores(self) -> None:
@@ -96,6 +100,8 @@ class MotorPanel:
         return numbers_of(robot.configs[joint], robot.slides[column], inertia)
 
     def _build(self) -> None:
+        for slider in self._sliders.values():
+            widen_by(slider, None)
         for handle in self._handles:
             handle.remove()
         self._handles, self._sliders, self._restores = [], {}, {}
@@ -117,7 +123,9 @@ class MotorPanel:
             kind = int if number.declared.integer else float
             value = high if number.is_off else number.value
             slider = self._gui.add_slider(number.label, *map(kind, (low, high, step, value)), hint=number.hint)
+            slider.precision += 0 if number.declared.integer else _TYPED_DIGITS
             slider.on_update(lambda event: self._moved(number, slider, event))
+            widen_by(slider, lambda value: self._widened(number, slider, value))
             self._sliders[number.stage, number.name] = slider
         elif number.declared.boolean:
             box = self._gui.add_checkbox(number.label, bool(number.value), hint=number.hint)
@@ -143,6 +151,16 @@ class MotorPanel:
         if slider.value >= _NEAR_END * slider.max and (limit is None or slider.max < limit):
             wider = _WIDER * slider.max
             slider.max = type(slider.value)(wider if limit is None else min(wider, limit))
+
+    def _widened(self, number: Number, slider: Any, value: float) -> bool:
+        """Widen a slider to a number that was typed, or say why the parameter does not allow it."""
+        try:
+            with_number(self._session.real.configs[self.joint.value], number.stage, number.name, value)
+        except ActuonError as error:
+            self._session.message = str(error)
+            return False
+        slider.min, slider.max = min(slider.min, value), max(slider.max, value)
+        return True
 
     def _set(self, number: Number, value: Any, event: Any) -> None:
         """Change a value if a person moved the control, not if the page updated it."""

@@ -58,7 +58,7 @@ class SavePanel:
         """Run an action and show its outcome until the next one."""
         try:
             text, colour = action(), GREEN
-        except ActuonError as error:
+        except (ActuonError, OSError) as error:
             text, colour = f"not saved: {error}", RED
         self._outcome.content = (
             f'<div data-actuon="outcome" style="margin:0.5em 0.8em;font-size:0.85em;color:{colour};'
@@ -90,9 +90,9 @@ class SavePanel:
 
     def _start_or_stop(self) -> str:
         session = self._session
-        if session.is_recording:
-            return f"saved {session.do(session.stop_recording)}"
         path = self._folder.to_write(self._record_name.value, RECORDS, self._replace.value)
+        if session.is_recording:
+            return f"saved {session.do(session.stop_recording, path)}"
         session.do(session.record, path)
         return f"recording to {path}"
 

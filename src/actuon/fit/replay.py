@@ -86,6 +86,10 @@ def replay_step(path: PathLike, allow_unsafe_torch_checkpoints: bool = False) ->
 
     Returns:
         None if the file states neither.
+
+    Examples:
+        >>> print(actuon.fit.replay_step(actuon.assets.arm_yaml))
+        None
     """
     fitted = Provenance.from_yaml(path).dt
     return network_step(path, allow_unsafe_torch_checkpoints) if fitted is None else fitted
