@@ -218,7 +218,7 @@ def test_a_shared_battery_refuses_what_has_none():
         battery.share()
     with pytest.raises(actuon.StateError, match="share: got a state of another actuator"):
         battery.share(plain.state())
-    with pytest.raises(actuon.StructureError, match="closing law of ClampingBattery needs 'current'"):
+    with pytest.raises(actuon.StructureError, match="closing function of ClampingBattery needs 'current'"):
         actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), clamping=[actuon.ClampingBattery(24.0)])
 
 

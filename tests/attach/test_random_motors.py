@@ -301,7 +301,7 @@ def test_draws_that_are_not_allowed_change_nothing(mujoco_legs, arguments, error
 
 @pytest.mark.parametrize("path", ["max_effort.max_effort", "clamping.max_effort"])
 def test_a_path_to_several_stages_is_refused(path):
-    """Also if it is clear for other joints."""
+    """It is one even if the name is clear for other joints."""
     limits = [actuon.MaxEffortClampingConfig(5.0), actuon.MaxEffortClampingConfig(9.0)]
     one, two = (actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 0.1), limits[:count]) for count in (1, 2))
     motors = actuon.Motors({"hip": one, "knee": two}, num_envs=2)

@@ -197,7 +197,7 @@ LATE = actuon.ActuatorConfig(
     [
         (
             "stages: [{effect: {type: lag, time_constant: 1}}]",
-            "got no controllers; a robot file carries",
+            "got no controllers; a motor model in a robot file needs exactly one",
         ),
         ("stages: [], controller: {type: pd, kp: 1, kd: 1}", "has 'stages' and 'controller'"),
         ("stages: [{pd: {kp: 1, kd: 1}}]", r"stages\[0\]: unknown key 'pd'; keys: sensor, delay, controller"),

@@ -245,7 +245,7 @@ def param(
 
     Examples:
         >>> class Deadband(actuon.Parameters):
-        ...     width: actuon.Number = actuon.param("N·m", "Efforts below this are zero.", minimum=0.0)
+        ...     width: actuon.Number = actuon.param("N·m", "Half of the band.", minimum=0.0)
         >>> Deadband.declared()["width"].unit
         'N·m'
     """
