@@ -134,11 +134,11 @@ def test_values_that_are_allowed_reach_the_robot(clients, studio):
 
 def test_typed_numbers_are_applied_or_taken_back(clients, studio):
     one, other = clients
-    one.send("Joint", value="joint3")
     one.read(lambda: "kp [N·m/rad]" in one.controls)
+    joint = [one.controls["Joint"]["value"], *one.values("Joint")][-1]
     for kp in (44.125, 4000.0):  # finer than the slider's step, and beyond its end
         one.send("kp [N·m/rad]", value=kp)
-        other.read(lambda kp=kp: studio.session.real.configs["joint3"].controller.kp == kp)
+        other.read(lambda kp=kp: studio.session.real.configs[joint].controller.kp == kp)
     one.send("kp [N·m/rad]", value=-5.0)
     one.read(lambda: one.values("kp [N·m/rad]")[-1:] == [4000.0])
     assert "kp" in studio.session.message

@@ -171,8 +171,8 @@ def save_fleet(path: PathLike, fleet: Fleet) -> None:
 
     Examples:
         >>> kp = actuon.fit.FleetParameter("controller.kp", "N·m/rad", "linear")
-        >>> values, covariances = np.array([[40.0], [43.0]]), np.full((2, 1, 1), 0.1)
-        >>> joint = actuon.fit.FleetJoint("hip", "pd", (kp,), values, covariances, np.zeros(2), {}, {})
+        >>> values, spread = np.array([[40.0], [43.0]]), np.full((2, 1, 1), 0.1)
+        >>> joint = actuon.fit.FleetJoint("hip", "pd", (kp,), values, spread, np.zeros(2), {}, {})
         >>> fleet = actuon.fit.Fleet(("a", "b"), ("a.yaml", "b.yaml"), (joint,))
         >>> actuon.fit.save_fleet("fleet.yaml", fleet)
         >>> actuon.fit.load_fleet("fleet.yaml").joint("hip").mean
