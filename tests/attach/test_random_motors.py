@@ -213,6 +213,16 @@ def test_draws_start_from_the_built_values_after_an_assignment(mujoco_legs):
         assert (held(actuators)["2.kp"] == 40.0).all()
 
 
+def test_a_parameter_that_was_set_after_the_build_starts_from_its_first_values():
+    rubbing = actuon.FrictionEffectConfig(dynamic=0.1, stribeck_velocity=0.1, inertia=0.1)
+    motor = actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 0.1), effects=[rubbing])
+    motors = actuon.Motors(motor, joints=["hip", "knee"])
+    motors.actuators[0].effects[0].static = [0.2, 0.3]
+    for _ in range(2):
+        motors.randomize({"friction.static": Uniform(2.0, 2.0)})
+        np.testing.assert_allclose(motors.actuators[0].effects[0].static.numpy(), [0.4, 0.6], rtol=1e-6)
+
+
 def test_the_first_joint_whose_values_do_not_fit_together_is_named(mujoco_legs):
     with attach(mujoco_legs) as actuators:
         ranges = {"friction.static": Uniform(0.2, 0.2, "set"), "friction.dynamic": Uniform(0.0, 0.3, "set")}

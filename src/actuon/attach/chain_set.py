@@ -176,8 +176,14 @@ class ChainSet:
         rows = [ids[robots] for robots in self.robot_of]
         self.batteries = RobotBatteries([] if pool is None else actuators, rows, pool or BatteryPool())
         """Batteries of the robots."""
-        self.baseline = {(id(stage), name): values for stage in self.stages for name, values in stage.numbers().items()}
-        """Built values of parameters, by the ``id`` of the stage and their name."""
+        self._built = {(id(stage), name): values for stage in self.stages for name, values in stage.numbers().items()}
+
+    def built(self, stage: Component, name: str) -> np.ndarray:
+        """Return the built values of a parameter; those of the first call if it was unset then."""
+        key = id(stage), name
+        if key not in self._built:
+            self._built[key] = stage.numbers(name)[name]
+        return self._built[key]
 
     @functools.cached_property
     def dof_of(self) -> list[np.ndarray]:

@@ -261,7 +261,7 @@ def randomize_parameters(
                 continue
             found = True
             values = draft.values(chosen, place, path)
-            built = chains.baseline[id(chosen.stage(place)), place.name][chosen.at] if from_built else values
+            built = chains.built(chosen.stage(place), place.name)[chosen.at] if from_built else values
             with located(path, ParameterError):
                 numbers = distribution.apply(built, drawn[chosen.rows, chosen.columns], place.declared.integer)
             most = draft.room(chosen, place)

@@ -328,7 +328,7 @@ class EnvironmentMotors:
 
     def _values(self, own: _Parameter, default: bool = False) -> np.ndarray:
         """Return a copy of a parameter, or of its built values, shape (environments, columns)."""
-        built = self._chains.baseline[id(own.stage), own.name]
+        built = self._chains.built(own.stage, own.name)
         values = built.copy() if default else own.stage.numbers()[own.name]
         return values.reshape(self.shape[0], -1)
 
