@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 
 import numpy as np
@@ -40,6 +41,20 @@ def test_there_are_many_and_every_figure_has_a_source():
         assert set(written[name]["sources"]) == {said["source"] for said in written[name]["values"].values()}
         assert all(set(said) <= {"value", "at", "source"} for said in written[name]["values"].values())
         assert all("." in source for source in motor.sources.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_at_other_voltages_can_be_entered(name, tmp_path):
+    for note in actuon.find_motor(name).notes:
+        if found := re.match(r"at [\d.]+ V: (.*)", note):
+            values = ", ".join(f"{key}: {value}" for key, value in re.findall(r"(\w+) ([\d.]+)", found[1]))
+            assert load(tmp_path, f"{{name: {name}, {values}}}").stages
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_data_sheet_is_its_own_description(name):
+    sheet = actuon.find_motor(name).datasheet
+    assert repr(eval(repr(sheet), {"MotorDatasheet": actuon.MotorDatasheet})) == repr(sheet)
 
 
 def largest_efforts(sheet, speeds):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ParameterError, listed, shown
-from .datasheet import MotorDatasheet
+from .datasheet import TOLERANCE, MotorDatasheet
 
 CATALOGUE = Path(__file__).with_name("catalogue.toml")
 
@@ -44,7 +44,7 @@ def _motor(name: str, entry: Mapping[str, Any]) -> CatalogueMotor:
     values = entry["values"]
     sheet = MotorDatasheet(
         {key: said["at"] for key, said in values.items() if "at" in said},
-        tolerance=entry.get("tolerance", 0.1),
+        tolerance=entry.get("tolerance", TOLERANCE),
         **{key: said["value"] for key, said in values.items()},
     )
     sources = {key: entry["sources"][said["source"]] for key, said in values.items()}

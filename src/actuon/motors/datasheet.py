@@ -16,6 +16,8 @@ from .building import ValueUse, build
 from .quantities import QUANTITIES, SIDES, SPELLINGS, SheetValues, Side, spelling
 from .relations import check_relations
 
+TOLERANCE = 0.1
+"""Largest relative difference between a value and the one that others imply, by default."""
 _BY_VOLTAGE = ("stall_torque", "no_load_speed", "stall_current", "driving_curve", "braking_curve")
 """Values that depend on the supply voltage."""
 
@@ -57,7 +59,11 @@ class MotorDatasheet:
     """
 
     def __init__(
-        self, at: Side | Mapping[str, Side] | None = None, *, tolerance: float = 0.1, **values: Unpack[SheetValues]
+        self,
+        at: Side | Mapping[str, Side] | None = None,
+        *,
+        tolerance: float = TOLERANCE,
+        **values: Unpack[SheetValues],
     ):
         if not isinstance(tolerance, (int, float)) or not 0.0 <= tolerance < 1.0:
             raise ParameterError(f"MotorDatasheet.tolerance: got {tolerance!r}; must be ≥ 0 and < 1")
@@ -257,7 +263,8 @@ class MotorDatasheet:
         sides = set(self.at.values())
         at = repr(sides.pop()) if len(sides) == 1 else repr(self.at)
         values = "".join(f", {name}={value!r}" for name, value in self.values.items())
-        return f"MotorDatasheet(at={at}{values})"
+        tolerance = "" if self.tolerance == TOLERANCE else f", tolerance={self.tolerance!r}"
+        return f"MotorDatasheet(at={at}{tolerance}{values})"
 
 
 def _check_at(at: object) -> None:
