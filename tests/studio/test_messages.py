@@ -145,6 +145,19 @@ def test_typed_numbers_are_applied_or_taken_back(clients, studio):
     studio.session.do(studio.session.restore_all)
 
 
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_recording_is_saved_where_it_began_unless_its_name_is_changed(tmp_path, renamed):
+    with actuon.studio.open("ak80-9", record=tmp_path / "mine.npz", folder=tmp_path, port=8231) as opened:
+        page = Client(opened.url)
+        page.read(lambda: "Record" in page.controls and opened.session.time > 0.0)
+        if renamed:
+            page.send("Recording", value="other.npz")
+        page.send("Record", value=True)
+        page.read(lambda: not opened.session.is_recording)
+        page.socket.close()
+    assert [path.name for path in tmp_path.glob("*.*")] == ["other.npz" if renamed else "mine.npz"]
+
+
 def test_a_command_that_is_not_there_leaves_the_present_one(clients, studio):
     one, other = clients
     one.send("Command", value="hold")

@@ -46,6 +46,8 @@ class SavePanel:
         self._record_name = gui.add_text(
             "Recording", f"{stem}.studio.csv", hint=f"All steps, as {' or '.join(RECORDS)}."
         )
+        self._recorded_as: str = self._record_name.value
+        """Name in the field when the recording began."""
         self._record = gui.add_button("Record")
         self._record.on_click(lambda event: self._report_outcome(self._start_or_stop))
         self._outcome = gui.add_html("")
@@ -89,11 +91,14 @@ class SavePanel:
         return f"saved {path}"
 
     def _start_or_stop(self) -> str:
-        session = self._session
-        path = self._folder.to_write(self._record_name.value, RECORDS, self._replace.value)
+        session, name = self._session, self._record_name.value
+        if session.is_recording and name == self._recorded_as:
+            return f"saved {session.do(session.stop_recording)}"
+        path = self._folder.to_write(name, RECORDS, self._replace.value)
         if session.is_recording:
             return f"saved {session.do(session.stop_recording, path)}"
         session.do(session.record, path)
+        self._recorded_as = name
         return f"recording to {path}"
 
     def refresh(self) -> None:
