@@ -437,6 +437,13 @@ def test_a_plant_file_says_what_is_fitted(arm: Path, tmp_path: Path, offset: str
     assert plant.couples_joints
 
 
+def test_the_former_path_of_encoder_offsets_is_read(arm: Path, tmp_path: Path) -> None:
+    text = "robot: arm.xml\nencoder_offset: per_log\nfix: {{shoulder: {{{}: 0.125}}}}"
+    former, now = (plant_of(tmp_path, text.format(path)) for path in ("log.zero", "log.encoder_offset"))
+    model = candidates_of(now, "m1")[0][0]
+    assert former.adapt(0, model) == now.adapt(0, model)
+
+
 def pushed(arm: Path, mass: float) -> Log:
     """The arm with another lower link, as efforts of a sine move it, at 500 Hz; windows of it may be fitted."""
     spec = mujoco.MjSpec.from_file(str(arm))

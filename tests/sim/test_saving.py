@@ -14,6 +14,8 @@ import pytest
 
 import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation, lab
+from actuon.actuator.state import read_arrays, write_arrays
+from actuon.sim.saving import _checksum
 from scripts import state_files
 from scripts.state_files import NETWORKS
 from tests.support import saved_runs
@@ -507,6 +509,22 @@ def test_implicit_actuators_that_are_stepped_by_hand_go_on(engine, tmp_path):
             simulation.load(tmp_path / f"{i}.npz")
             simulation.step()
             assert_same_contents(everything(simulation, tmp_path / "end.npz"), contents)
+
+
+def test_former_names_of_derivatives_are_read(tmp_path):
+    with MujocoSimulation(QUADRUPED) as simulation:
+        kept = attach(simulation, actuon.ActuatorConfig(PD), effort_mode="implicit")
+        simulation.step(3)
+        simulation.save(tmp_path / "run.npz")
+        contents = arrays_of(tmp_path / "run.npz")
+        read, _ = read_arrays(tmp_path / "run.npz", "a saved simulation")
+        former = {name.replace("_derivative_", "_slope_"): read[name] for name in read if name != "__checksum__"}
+        assert not former.keys() <= read.keys()
+        write_arrays(tmp_path / "former.npz", former | {"__checksum__": _checksum(former)})
+        simulation.step()
+        simulation.load(tmp_path / "former.npz")
+        assert_same_contents(everything(simulation, tmp_path / "end.npz"), contents)
+        kept.close()
 
 
 def test_a_motor_that_had_tripped_is_not_reported_again(tmp_path, caplog):

@@ -597,6 +597,7 @@ class Attachment:
 
     def checked(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
         """Raise an error for contents that do not fit. Returns a function that loads them. See `Motor`."""
+        contents = {name.replace("/effort_slope_", "/effort_derivative_"): array for name, array in contents.items()}
         take = self._chains.checked(where, contents, version, self.articulation.simulation.dt, self._hand_overs)
         shown = self._last_step()
         beside = {name: array for each in self._hand_overs for name, array in each.last_step().items()}
