@@ -103,7 +103,7 @@ class Chart:
     note: str = ""
     """Text instead of the axes if there are no series, otherwise on top of them."""
     height: int = _HEIGHT
-    """Height in the page [px]. In files, rows of charts are as high as others in this proportion."""
+    """Height in the page [px]. In files, heights of rows are in the proportion of these."""
 
     @property
     def labels(self) -> list[str]:

@@ -132,7 +132,7 @@ def test_sizes(options, match):
         ("1 2\n3 4 5\n", r"table.txt:2: got '3 4 5'"),
         ("1 2\nangle torque\n", r"table.txt:2"),
         ("# nothing\n\n", "is empty; must have at least one line"),
-        ("2 1\n1 1\n", "table.txt.*must not fall"),
+        ("2 1\n1 1\n", "table.txt.*must not decrease"),
         ("1 nan\n", "table.txt.*got nan"),
         ("1 -2\n", "table.txt.*got -2"),
     ],

@@ -501,7 +501,7 @@ def test_table_text_stays_in_its_comment(tmp_path):
     path.write_text("# page\x0cbreak   7 8\n9 1\n", encoding="utf-8")
     assert actuon.read_lookup_table(path) == ((9.0,), (1.0,))
     path.write_text("# comment\n\n1 2\n# more\n0 3\n")
-    with pytest.raises(actuon.ParameterError, match=r"table.txt:5: .*must not fall"):
+    with pytest.raises(actuon.ParameterError, match=r"table.txt:5: .*must not decrease"):
         actuon.read_lookup_table(path)
 
 

@@ -125,7 +125,7 @@ def test_what_is_not_a_polygon_is_refused_with_the_rule(points, rule):
 
 def test_what_is_not_a_curve_is_refused_with_the_rule():
     for curve in ([], [(5.0, 1.0), (3.0, 1.0)], [(-1.0, 1.0)], [(0.0, -1.0)]):
-        with pytest.raises(actuon.ParameterError, match="driving: got .* both ≥ 0, speeds not falling"):
+        with pytest.raises(actuon.ParameterError, match="driving: got .* both ≥ 0; speeds must not decrease"):
             Config.symmetric(curve)
     with pytest.raises(actuon.ParameterError, match="driving: got 7; must be pairs"):
         Config.symmetric(7)

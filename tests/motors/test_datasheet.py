@@ -265,7 +265,7 @@ def test_how_much_values_may_differ_can_be_said():
             "no_load_speed alone does not define a torque-speed line; also give stall_torque",
         ),
         ("joint", dict(braking_curve=[(0.0, 1.0)], peak_torque=1.0), "braking_curve needs driving_curve"),
-        ("joint", dict(driving_curve=[(0.0, -1.0)]), "driving_curve: got .* speeds not falling"),
+        ("joint", dict(driving_curve=[(0.0, -1.0)]), "driving_curve: got .* speeds must not decrease"),
         ("joint", dict(peak_torque=5.0, winding_time_constant=20.0), "winding_time_constant is for the heat"),
     ],
 )

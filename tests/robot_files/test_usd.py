@@ -221,7 +221,7 @@ def test_bad_parts_are_refused_and_nothing_is_written():
     refused(stage, "holds arrays", controller=actuon.ControllerPD(1.0, wp.zeros(3, dtype=wp.float32)))
     with pytest.raises(ValueError, match="lookup"):
         actuon.PositionBasedClampingConfig((0.0, 1.0), (1.0,))
-    with pytest.raises(ValueError, match="must not fall"):
+    with pytest.raises(ValueError, match="must not decrease"):
         actuon.PositionBasedClampingConfig((1.0, 0.0), (1.0, 2.0))
 
 

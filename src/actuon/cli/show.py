@@ -508,7 +508,7 @@ def _rounded(value: float, digits: int) -> str:
     """Return a number with ``digits`` after the point, and at least two that are not zero; 0 for rounding errors."""
     if value >= 10.0**5:
         return f"{value:.2e}"
-    value = value if value > _ROUNDING else 0.0
+    value = 0.0 if abs(value) <= _ROUNDING else value
     return f"{value:.{digits}f}" if value == 0.0 or value >= 10.0 ** (1 - digits) else f"{value:.2g}"
 
 

@@ -267,8 +267,8 @@ class RobotEnv(VectorEnv):
             environments that were reset in this step.
 
         Raises:
-            ArrayError: Actions have another shape, or one is NaN or infinite; the state is unchanged then. Or a reward
-                or observation is NaN or infinite.
+            ArrayError: Actions have another shape, or one is NaN or infinite; the state is unchanged.
+            ArrayError: A reward or an observation is NaN or infinite.
             SimulationError: `reset` was not called; or a robot diverged, see `MujocoSimulation.step`.
 
         Examples:

@@ -30,7 +30,7 @@ COMMANDS = ("target_q", "target_qd", "feedforward")
 """Commands among `SIGNALS`."""
 
 FEEDBACK = ("q", "qd")
-"""Measured signals among `SIGNALS`: controllers get them from sensors, motors get the true values."""
+"""Measured signals among `SIGNALS`: controllers receive them from sensors, all other stages receive the true values."""
 
 CLIPPED = 1e-6
 """Smallest fraction of the requested effort that a limit removes if it counts as active."""

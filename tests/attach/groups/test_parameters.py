@@ -168,7 +168,7 @@ def test_gear_ratio_puts_limits_on_the_motors_side():
         (DelayedPDActuatorCfg(**COMMON, max_delay=2.5), "whole number"),
         (RemotizedPDActuatorCfg(**COMMON), "joint_parameter_lookup"),
         (RemotizedPDActuatorCfg(**COMMON, joint_parameter_lookup=[[1, 2]]), "joint_parameter_lookup"),
-        (RemotizedPDActuatorCfg(**COMMON, joint_parameter_lookup=[[1, 2, 3], [0, 2, 3]]), "must not fall"),
+        (RemotizedPDActuatorCfg(**COMMON, joint_parameter_lookup=[[1, 2, 3], [0, 2, 3]]), "must not decrease"),
         (IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness={".*_hip": 1.0}), "joint 'left_knee' has no value"),
         (IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness={".*": 1.0, "left.*": 2.0}), "matches '.*' and 'left"),
         (IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness={".*": 1.0, "elbow": 2.0}), "'elbow' matches no joint"),

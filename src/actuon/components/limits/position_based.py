@@ -28,7 +28,9 @@ NARROWEST = wp.constant(1e-12)
 
 
 class PositionBased(Parameters):
-    lookup_positions: Table = param("rad", "Positions of the entries, rising; two equal ones are a jump.", shared=True)
+    lookup_positions: Table = param(
+        "rad", "Positions of the entries; must not decrease. Two equal ones are a jump.", shared=True
+    )
     lookup_efforts: Table = param("N·m", "Largest effort at each entry, in both directions.", shared=True, minimum=0.0)
 
     @classmethod
@@ -39,7 +41,7 @@ class PositionBased(Parameters):
             at = int(np.argmax(falling))
             raise ParameterError(
                 f"{where}.lookup_positions: {positions[at + 1]} at index {at + 1} follows {positions[at]}; "
-                "positions must not fall"
+                "positions must not decrease"
             )
         with np.errstate(over="ignore"):
             width = positions[-1] - positions[0]

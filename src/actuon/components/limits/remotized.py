@@ -27,7 +27,9 @@ SMALLEST = wp.constant(1.0e-30)
 
 
 class Remotized(Parameters):
-    lookup_positions: Table = param("rad", "Angles of the entries, rising; two equal ones are a jump.", shared=True)
+    lookup_positions: Table = param(
+        "rad", "Angles of the entries; must not decrease. Two equal ones are a jump.", shared=True
+    )
     lookup_ratios: Table = param("1", "Turns of the motor per turn of the joint.", shared=True)
     lookup_efforts: Table = param("N·m", "Largest effort at the joint.", shared=True, minimum=0.0)
     motor_effort_limit: Number = param(

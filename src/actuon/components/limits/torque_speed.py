@@ -64,7 +64,8 @@ def rising_curve(where: str, curve: Curve) -> np.ndarray:
     found = np.array(columns, dtype=np.float64).T
     if len(found) == 0 or (found < 0.0).any() or (np.diff(found[:, 0]) < 0.0).any():
         raise ParameterError(
-            f"{where}: got {shown(curve)}; must be pairs of a speed and a largest effort, both ≥ 0, speeds not falling"
+            f"{where}: got {shown(curve)}; must be pairs of a speed and a largest effort, both ≥ 0; speeds must not "
+            "decrease"
         )
     return found
 

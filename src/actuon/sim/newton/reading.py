@@ -155,7 +155,7 @@ def _read_mjcf(newton: Any, path: Path) -> RobotFile:
         spec = mujoco.MjSpec.from_file(str(path))
         builder.add_mjcf(str(path))
         if not spec.option.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
-            builder.gravity = spec.option.gravity  # Newton reads only whether there are any
+            builder.gravity = spec.option.gravity  # Newton reads only whether gravity is disabled
     except (ValueError, RuntimeError, KeyError, mujoco.FatalError) as error:
         raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
     bodies = _mjcf_bodies(mujoco, spec)
