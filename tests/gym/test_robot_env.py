@@ -67,6 +67,15 @@ def test_joints_without_a_motor_are_passive(make):
     assert env.telemetry().applied_effort.shape == (3, 2)
 
 
+def test_time_step_and_length_of_a_step_by_default(tmp_path, robot):
+    for dt, substeps in ((0.002, 10), (0.03, 1)):
+        path = tmp_path / "robot.xml"
+        path.write_text(robot.read_text().replace("<worldbody>", f'<option timestep="{dt}"/><worldbody>', 1))
+        env = RobotEnv(path, 1, PD, reward=lambda env: np.zeros(1))
+        assert (env.simulation.dt, env.substeps) == (dt, substeps)
+        env.close()
+
+
 def test_a_step_is_that_of_the_same_motor_in_a_loop(robot, make):
     """To the last bit: the environment adds nothing to simulation and motors."""
     actions = np.random.default_rng(0).uniform(-1.0, 1.0, (20, 2, 2)).astype(np.float32)

@@ -17,7 +17,7 @@ from gymnasium.vector.utils import batch_space
 
 from ..actuator.config import ActuatorConfig
 from ..arrays import numbers
-from ..attach.articulation_actuators import ArticulationActuators, without_gains
+from ..attach.articulation_actuators import ArticulationActuators, idle_warning
 from ..attach.groups.randomisation import Distribution
 from ..attach.telemetry import Telemetry
 from ..errors import ArrayError, ArrayTypeError, ParameterError, RobotFileError, SimulationError, listed, located, shown
@@ -30,6 +30,8 @@ from .camera import Camera
 RobotMotors: TypeAlias = PathLike | ActuatorConfig | Mapping[str, ActuatorConfig] | None
 RENDER_MODES = ("rgb_array",)
 
+_STEP = 0.02
+"""Length of a step by default [s]."""
 _LARGEST = np.finfo(np.float32).max
 """Largest finite observation."""
 
@@ -61,8 +63,8 @@ class RobotEnv(VectorEnv):
         randomize: Distributions of motor parameters by path, drawn at the start of each episode by the generators of
             the environments. See `ArticulationActuators.randomize`.
         action_scale: Change of a joint's target by an action of 1 [rad or m].
-        dt: Time step of physics and motors [s].
-        substeps: Time steps per step of the environment.
+        dt: Time step of physics and motors [s]. Default: that of the robot's file.
+        substeps: Time steps per step of the environment. Default: those of 20 ms.
         episode_seconds: Length of an episode [s].
         autoreset_mode: When an environment that ended is reset: in the next step, in the same step, or by `reset` only.
         render_mode: ``"rgb_array"`` if `render` is used.
@@ -93,8 +95,8 @@ class RobotEnv(VectorEnv):
         act: Callable[[RobotEnv, np.ndarray], object] | None = None,
         randomize: Mapping[str, Distribution] | None = None,
         action_scale: float = 0.5,
-        dt: float = 0.004,
-        substeps: int = 5,
+        dt: float | None = None,
+        substeps: int | None = None,
         episode_seconds: float = 20.0,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
@@ -117,7 +119,7 @@ class RobotEnv(VectorEnv):
         if not isinstance(robot, (str, os.PathLike)):
             raise ParameterError(f"robot: got {shown(robot)}; must be the path of an MJCF or URDF file")
         for name, count in {"substeps": substeps, "width": width, "height": height}.items():
-            if not _is_whole(count) or count < 1:
+            if count is not None and (not _is_whole(count) or count < 1):
                 raise ParameterError(f"{name}: got {shown(count)}; must be a whole number ≥ 1")
         if not _is_number(action_scale) or not np.isfinite(action_scale):
             raise ParameterError(f"action_scale: got {shown(action_scale)}; must be a finite number [rad or m]")
@@ -125,8 +127,9 @@ class RobotEnv(VectorEnv):
         self.render_mode = render_mode
         self._reward, self._observation, self._terminated = reward, observation, terminated
         self._start_function, self._act = start, act
-        self.substeps, self.action_scale = int(substeps), float(action_scale)
+        self.action_scale = float(action_scale)
         self.simulation = MujocoSimulation(Path(robot), num_envs, dt)
+        self.substeps = max(1, round(_STEP / self.simulation.dt)) if substeps is None else int(substeps)
         self.step_seconds = self.simulation.dt * self.substeps
         """Length of a step [s]."""
         self.metadata = {
@@ -140,7 +143,7 @@ class RobotEnv(VectorEnv):
             raise ParameterError(f"'{robot}' must hold one robot; it holds: {names or 'none'}")
         self.robots = Articulation(self.simulation.robots[0].name, self.simulation)
         configs = _configs(motors, self.robots.dof_names)
-        if act is None and (said := without_gains(configs)):
+        if act is None and (said := idle_warning(configs)):
             _log.warning("%s", said)
         self.actuators = (
             ArticulationActuators.from_actuators(
