@@ -768,7 +768,7 @@ def test_a_robot_without_meshes_is_drawn_as_rods():
 @pytest.mark.parametrize("group", [0, 3])
 def test_robots_that_are_drawn_get_no_rods(group):
     text = f'<body name="tool" pos="0 0 0.2"><joint/><geom size="0.1" group="{group}"/></body>'
-    text = f'<body pos="0 0 1"><joint/><geom size="0.1" group="{group}"/>{text}</body>'
+    text = f'<geom type="plane" size="1 1 1"/><body pos="0 0 1"><joint/><geom size="0.1" group="{group}"/>{text}</body>'
     with actuon.MujocoSimulation(
         mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{text}</worldbody></mujoco>")
     ) as s:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -62,10 +63,14 @@ class Film:
         """
         import mujoco
 
+        from actuon.sim.mujoco.model import shown_groups
+
         size = 3 * width * height
         with tempfile.TemporaryDirectory() as folder:
             scene = Path(folder, "model.mjb")
-            mujoco.mj_saveModel(self.model, str(scene), None)
+            model = copy.copy(self.model)
+            model.geom_group[shown_groups(model)[model.geom_group]] = 0
+            mujoco.mj_saveModel(model, str(scene), None)
             positions = Path(folder, "positions.npy")
             np.save(positions, np.array([self.positions[frame] for frame in frames]))
             arguments = [str(scene), str(positions), str(self.root), str(width), str(height)]

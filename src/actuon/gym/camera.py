@@ -12,6 +12,7 @@ import mujoco
 import numpy as np
 
 from ..errors import ParameterError, SimulationError, shown
+from ..sim.mujoco.model import shown_groups
 
 _HELP = "Install EGL, part of GPU drivers, or OSMesa, Debian's libosmesa6; MUJOCO_GL chooses between them"
 
@@ -44,6 +45,8 @@ class Camera:
         self._drawing = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._drawing)
         self._view = mujoco.MjrRect(0, 0, width, height)
+        self._option = mujoco.MjvOption()
+        self._option.geomgroup[:] = shown_groups(model)
         self._camera = mujoco.MjvCamera()
         mujoco.mjv_defaultFreeCamera(model, self._camera)
         start = mujoco.MjData(model)
@@ -60,7 +63,7 @@ class Camera:
         mujoco.mjv_updateScene(
             self._model,
             shown_data,
-            mujoco.MjvOption(),
+            self._option,
             None,
             self._camera,
             mujoco.mjtCatBit.mjCAT_ALL,

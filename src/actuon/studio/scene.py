@@ -21,8 +21,6 @@ _FOLLOW = 0.15
 """Fraction of the way by which the view follows a walking robot in each frame."""
 _ROD = 0.012
 """Radius of a rod, relative to the size of the robot."""
-_SHOWN_GROUPS = 3
-"""MuJoCo's viewers show geoms of the groups before this."""
 
 
 class Scene:
@@ -155,10 +153,11 @@ def poses_of(simulation: Simulation) -> np.ndarray:
 def _mujoco_shapes(model: Any) -> Iterator[Shape]:
     import mujoco
 
+    from ..sim.mujoco.model import shown_groups
+
     kinds = mujoco.mjtGeom
-    groups = [i for i in range(model.ngeom) if model.geom_group[i] < _SHOWN_GROUPS]
     bodies = set()
-    for i in groups or range(model.ngeom):
+    for i in np.flatnonzero(shown_groups(model)[model.geom_group]):
         kind, size = int(model.geom_type[i]), model.geom_size[i]
         material = int(model.geom_matid[i])
         rgba = model.mat_rgba[material] if material >= 0 else model.geom_rgba[i]

@@ -140,6 +140,12 @@ def links_of(model: Any, root: int) -> np.ndarray:
     return np.flatnonzero(model.body_rootid == root)
 
 
+def shown_groups(model: Any) -> np.ndarray:
+    """Return which groups of geoms to draw, shape (6,): those of MuJoCo's viewers, or all if these show no robot."""
+    shown = np.arange(mujoco.mjNGROUP) < 3
+    return shown | (not shown[model.geom_group[model.geom_bodyid > 0]].any())
+
+
 def body_name(model: Any, body: int) -> str:
     """Return the name of a body, or a unique one if it has none."""
     return model.body(body).name or _new_name(f"body{body}", {model.body(i).name for i in range(model.nbody)})
