@@ -316,6 +316,16 @@ def test_run_does_not_pass_a_robot_that_follows_its_limits(wrist, most, code, tm
     assert "real motors" in out
 
 
+def test_run_does_not_pass_a_robot_whose_gains_are_all_zero(tmp_path):
+    gains = {"shoulder": (0.0, 0.0, 5.0), "elbow": (0.0, 0.0, 5.0), "wrist": (0.0, 0.0, 0.05)}
+    for wrist, code in (((0.0, 0.0, 0.05), 1), ((0.02, 0.002, 5.0), 0)):
+        still = UNSTABLE.replace("<option ", '<option gravity="0 0 0" ')
+        path = save_with_actuators(tmp_path / "robot.xml", still, gains | {"wrist": wrist})
+        out, error = in_a_process("run", path, "--seconds", 0.2, "-o", tmp_path / "out", code=code)
+        assert "these joints will not track targets" in " ".join(out.split())
+        assert ("no joint has gains, so none tracks its targets" in error) == (code == 1)
+
+
 def test_run_does_not_pass_a_robot_that_swings_ever_further(tmp_path):
     """At 1.02 times the stability limit, a velocity grows by 4 % per step, and the run is over before it diverges."""
     path = tmp_path / "robot.xml"

@@ -72,6 +72,7 @@ def run(
     Args:
         robot: MJCF, URDF or USD file with motors in it or next to it.
     """
+    from actuon.attach.articulation_actuators import idle_joints
     from actuon.charts import pyplot
     from actuon.demo.film import CannotDrawError
     from actuon.demo.motion import QUADRUPED
@@ -106,6 +107,8 @@ def run(
     shown = [done for done in runs if done.data]
     found = [(done, done.problem or saturation(done) or lost_targets(done)) for done in runs]
     problems = [f"{done.title}: {problem}" for done, problem in found if problem is not None]
+    if runs[0].actuators and len(idle_joints(runs[0].actuators)) == len(runs[0].actuators):
+        problems.append("no joint has gains, so none tracks its targets; `actuon check` suggests gains")
     if shown:
         print_runs(console, f"{name}: {o.envs} × {len(runs[0].joints)} joints", shown)
         has_record = files.record is not None and runs[0].data

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from actuon.actuator.config import ActuatorConfig
-from actuon.attach.articulation_actuators import ArticulationActuators, without_gains
+from actuon.attach.articulation_actuators import ArticulationActuators, idle_warning
 from actuon.attach.recorder import Recorder
 from actuon.declare.config import Config
 from actuon.declare.registry import by_config
@@ -126,7 +126,7 @@ def simulate(
         pairs = [(config, name) for name, config in moving.items()]
         actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
         stability = _stability(actuators)
-        idle = "" if ideal else without_gains(configs)
+        idle = "" if ideal else idle_warning(configs)
         for said in (actuators.mode_text, stability and summary_line(stability), _makeup(moving), idle):
             if tell is not None and said:
                 tell(f"{title}: {said}")
