@@ -422,7 +422,8 @@ def test_a_robot_without_actuators_gets_an_empty_set_and_the_log_says_so(tmp_pat
     shutil.copy(ARM, tmp_path)
     with MujocoSimulation(tmp_path / "arm.xml"):
         assert ArticulationActuators("/link0").actuators == []
-    assert f"an actuon.yaml next to '{tmp_path / 'arm.xml'}'. Create a YAML with 'actuon init'" in caplog.messages[-1]
+    said = f"nor 'arm.actuon.yaml' or 'actuon.yaml' next to '{tmp_path / 'arm.xml'}'. Create a YAML with 'actuon init'"
+    assert said in caplog.messages[-1]
     assert len(caplog.messages) == 2
 
 

@@ -180,7 +180,10 @@ def test_a_folder_whose_name_is_not_utf8(file, tmp_path, complaint, monkeypatch)
 def test_errors_speak_of_commands(file, tmp_path, complaint):
     shutil.copy(ASSETS / "arm.xml", tmp_path)
     error = complaint("run", "arm.xml")
-    assert "nor an actuon.yaml next to 'arm.xml'. Create a YAML with 'actuon init', or a USD file with" in error
+    assert (
+        "nor 'arm.actuon.yaml' or 'actuon.yaml' next to 'arm.xml'. Create a YAML with 'actuon init', or a USD file with"
+        in error
+    )
     actuon.save_actuators("a.yaml", actuon.export_actuators(file))
     assert complaint("author", file, "a.yaml", "-o", "b.usda").endswith(
         "already; --overwrite, or --force of fit, replaces it"

@@ -73,7 +73,7 @@ class ArticulationActuators(Attachment):
         if not found:
             _log.warning("%s", without_actuators(articulation))
         self._build(articulation, found, auto_step_pre_physics, device, effort_mode)
-        if said := without_gains(self.configs):
+        if said := idle_warning(self.configs):
             _log.warning("%s", said)
 
     @classmethod
@@ -302,10 +302,15 @@ def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, A
     }
 
 
-def without_gains(configs: Mapping[str, ActuatorConfig]) -> str:
-    """Return a warning that names the joints whose controllers have no gains; empty if all have some."""
+def idle_joints(configs: Mapping[str, ActuatorConfig]) -> list[str]:
+    """Return the joints whose controllers have no gains."""
     pds = {name: config.controller for name, config in configs.items()}
-    names = [n for n, pd in pds.items() if isinstance(pd, PDControlConfig) and not (pd.kp or pd.kd or pd.const_effort)]
+    return [n for n, pd in pds.items() if isinstance(pd, PDControlConfig) and not (pd.kp or pd.kd or pd.const_effort)]
+
+
+def idle_warning(configs: Mapping[str, ActuatorConfig]) -> str:
+    """Return a warning that names the joints whose controllers have no gains; empty if all have some."""
+    names = idle_joints(configs)
     said = "kp and kd are 0: these joints will not track targets: {}; `actuon check` suggests gains"
     return said.format(", ".join(names)) if names else ""
 
@@ -314,8 +319,12 @@ def without_actuators(articulation: Articulation) -> RobotFileError:
     """Return the error for a robot without actuators."""
     source = articulation.simulation.source
     path = yaml_beside(source)
-    beside = f"'{source}'" if source else "its model"
-    yaml = f"an actuon.yaml next to {beside}" if path is None else f"an entry for its joints in '{path}'"
+    if path is not None:
+        yaml = f"an entry for its joints in '{path}'"
+    elif source is not None:
+        yaml = f"'{source.stem}.actuon.yaml' or 'actuon.yaml' next to '{source}'"
+    else:
+        yaml = "an actuon.yaml next to its model"
     return RobotFileError(
         f"no actuators found for '{articulation.paths[0]}': neither NewtonActuator prims nor {yaml}. Create a YAML "
         "with 'actuon init', ",
