@@ -200,7 +200,8 @@ class Studio:
         """Return readouts by name, and warnings."""
         session, pace, analyses = self.session, self.session.pace, self._analyses
         column = session.dof_names.index(joint)
-        kept = f"{pace.real_time:.2f} × real time, CPU {100.0 * pace.cpu:.0f} %"
+        slow = ", slow motion" if pace.real_time < _BEHIND else ""
+        kept = f"{pace.real_time:.2f} × real time{slow}, CPU {100.0 * pace.cpu:.0f} %"
         state = "paused" if session.is_paused else "stopped" if session.problem else kept
         if state == kept and not len(session.history):
             state = "kernels are compiled before the first step"
@@ -219,8 +220,6 @@ class Studio:
         if drawn == drawn:
             rows["electrical energy"] = f"{written(drawn)} J net"
         warnings = [text for text in (session.problem, session.message, analyses.error) if text]
-        if pace.real_time < _BEHIND and not session.is_paused and not session.problem:
-            warnings.append("this computer cannot keep real time: the robot moves in slow motion")
         if self._scene.fallen > _FELL:
             warnings.append(f"the robot fell by more than {_FELL:g} m: open a scene that includes it and a floor")
         return rows, warnings
