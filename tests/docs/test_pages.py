@@ -63,6 +63,12 @@ def test_every_component_has_a_page_with_its_parameters():
             )
 
 
+def test_the_first_example_prints_what_its_comment_says(capsys):
+    code = re.search(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[1]
+    exec(code, {})
+    assert capsys.readouterr().out.splitlines()[-1] == re.search(r"print\(effort.*\)  # (\[.*?\])", code)[1]
+
+
 def anchors(page):
     headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.MULTILINE)
     return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
