@@ -15,7 +15,7 @@ import pytest
 import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation, lab
 from actuon.actuator.state import read_arrays, write_arrays
-from actuon.sim.saving import _checksum
+from actuon.sim.saving import checksum_of
 from scripts import state_files
 from scripts.state_files import NETWORKS
 from tests.support import saved_runs
@@ -520,7 +520,7 @@ def test_former_names_of_derivatives_are_read(tmp_path):
         read, _ = read_arrays(tmp_path / "run.npz", "a saved simulation")
         former = {name.replace("_derivative_", "_slope_"): read[name] for name in read if name != "__checksum__"}
         assert not former.keys() <= read.keys()
-        write_arrays(tmp_path / "former.npz", former | {"__checksum__": _checksum(former)})
+        write_arrays(tmp_path / "former.npz", former | {"__checksum__": checksum_of(former)})
         simulation.step()
         simulation.load(tmp_path / "former.npz")
         assert_same_contents(everything(simulation, tmp_path / "end.npz"), contents)

@@ -41,7 +41,7 @@ def save(simulation: Simulation, path: PathLike) -> None:
     text = json.dumps(dict(_description(simulation)))
     contents = {_DESCRIPTION: np.frombuffer(text.encode(), np.uint8), **_contents(simulation)}
     _checked(simulation, "the simulation cannot be saved", contents, VERSION)
-    write_arrays(path, contents | {_CHECKSUM: _checksum(contents)})
+    write_arrays(path, contents | {_CHECKSUM: checksum_of(contents)})
 
 
 def load(simulation: Simulation, path: PathLike) -> Callable[[], None]:
@@ -50,7 +50,7 @@ def load(simulation: Simulation, path: PathLike) -> Callable[[], None]:
     where, checksum = f"'{path}'", contents.pop(_CHECKSUM, None)
     if checksum is None or _DESCRIPTION not in contents:
         raise StateError(f"{where} is not a file of Simulation.save()")
-    if version < _FIRST_VERSION or not np.array_equal(checksum, _checksum(contents)):
+    if version < _FIRST_VERSION or not np.array_equal(checksum, checksum_of(contents)):
         raise StateError(f"{where} is damaged: its contents do not fit its checksum")
     _check_description(where, json.loads(contents[_DESCRIPTION].tobytes()), dict(_description(simulation)))
     return _checked(simulation, where, contents, version)
@@ -129,7 +129,8 @@ def _around(text: str, place: int) -> str:
     return f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"
 
 
-def _checksum(contents: Mapping[str, np.ndarray]) -> np.ndarray:
+def checksum_of(contents: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the checksum of arrays by name, 16 bytes."""
     made = hashlib.blake2b(digest_size=16)
     for name in sorted(contents):
         values = contents[name]
