@@ -262,7 +262,7 @@ def test_the_command_opens_a_page_and_ends_with_an_interrupt(tmp_path):
         assert f"ssh -L {port}:localhost:{port} " in next(lines)
         with urllib.request.urlopen(address) as answer:
             assert b"viser" in answer.read()
-        time.sleep(0.5)
+        time.sleep(4.0)  # on first use, kernels are compiled
         started.send_signal(signal.SIGINT)
         rest, _ = started.communicate(timeout=60)
     finally:
