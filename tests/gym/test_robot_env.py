@@ -172,6 +172,7 @@ def test_actions_may_mean_something_else(make):
         ({"action_scale": np.nan}, "action_scale: got nan; must be a finite number"),
         ({"width": "x"}, "width: got 'x'; must be a whole number ≥ 1"),
         ({"substeps": 0}, "substeps: got 0; must be a whole number ≥ 1"),
+        ({"width": None}, "width: got None; must be a whole number ≥ 1"),
         ({"episode_seconds": 0.001}, "episode_seconds: got 0.001; must be a number from 0.02 on"),
         ({"render_mode": "human"}, "render_mode: got 'human'; must be None or 'rgb_array'"),
         ({"observation": lambda env: env.position[:, 0]}, r"observation: .* of shape \(1,\); must be numbers of shape"),

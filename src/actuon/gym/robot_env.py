@@ -118,8 +118,9 @@ class RobotEnv(VectorEnv):
             raise ParameterError(f"render_mode: got {shown(render_mode)}; must be None or 'rgb_array'")
         if not isinstance(robot, (str, os.PathLike)):
             raise ParameterError(f"robot: got {shown(robot)}; must be the path of an MJCF or URDF file")
-        for name, count in {"substeps": substeps, "width": width, "height": height}.items():
-            if count is not None and (not _is_whole(count) or count < 1):
+        counts = {"width": width, "height": height} | ({} if substeps is None else {"substeps": substeps})
+        for name, count in counts.items():
+            if not _is_whole(count) or count < 1:
                 raise ParameterError(f"{name}: got {shown(count)}; must be a whole number ≥ 1")
         if not _is_number(action_scale) or not np.isfinite(action_scale):
             raise ParameterError(f"action_scale: got {shown(action_scale)}; must be a finite number [rad or m]")
