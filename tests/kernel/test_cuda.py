@@ -4,22 +4,25 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import warp as wp
 
 import actuon
-from actuon.actuator import implicit_dense, implicit_laws, implicit_step, shared_battery, stepping
-from actuon.kernel import state
 from actuon.kernel.build import kernel_for
-from actuon.kernel.chain import Chain, Law, Network, Stage, Write
+from actuon.kernel.chain import IMPLICIT_SIGNALS, Chain, Law, Network, Stage, Write
 from actuon.kernel.types import Flavour
 from actuon.networks.activations import Activation
 from actuon.networks.code import NetworkCode, state_rows
 from actuon.networks.network import DenseShape, RecurrentShape, Structure as NetworkStructure
+from tests.kernel.test_derivatives import CHAINS, stages_of
 from tests.support.chains import Values, random_signals, rollout
+
+SOURCES = Path(actuon.__file__).parent
 
 
 def compile_for_cuda(module, directory):
@@ -63,12 +66,29 @@ def test_network_kernel_compiles(kind, flavour, tmp_path):
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
 
 
-MODULES = (state, stepping, shared_battery, implicit_step, implicit_laws, implicit_dense)
+@pytest.mark.parametrize("name", CHAINS)
+def test_derivatives_compile(name, tmp_path):
+    stages = tuple(component.stage() for component in stages_of(name))
+    writes = tuple(map(Write, ("effort", *IMPLICIT_SIGNALS)))
+    compile_for_cuda(kernel_for(Chain(stages, writes, Flavour.SCALAR)).function.module, tmp_path)
+    assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
 
 
-@pytest.mark.parametrize("module", MODULES, ids=[module.__name__.rpartition(".")[2] for module in MODULES])
+ONLY_CPU = {"sim.mujoco.loop", "sim.mujoco.callback"}
+"""Modules that call MuJoCo's functions, which run on the CPU."""
+
+
+def modules_with_kernels():
+    """Names of all modules with kernels of their own, below `actuon`."""
+    paths = (path for path in SOURCES.rglob("*.py") if "@wp.kernel" in path.read_text())
+    return sorted({".".join(path.relative_to(SOURCES).with_suffix("").parts) for path in paths} - ONLY_CPU)
+
+
+@pytest.mark.parametrize("module", modules_with_kernels())
 def test_other_kernels_compile(module, tmp_path):
-    compile_for_cuda(module, tmp_path)
+    if module.startswith(("sim.newton", "attach.newton")):
+        pytest.importorskip("newton")
+    compile_for_cuda(importlib.import_module(f"actuon.{module}"), tmp_path)
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
 
 

@@ -257,6 +257,46 @@ def test_chains_without_derivatives_say_why():
     assert actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0)).derivative_obstacle() == ""
 
 
+def strided(array):
+    """The same values, with gaps between them in memory."""
+    gaps = wp.array(np.full(2 * len(array), np.nan, np.float32))[::2]
+    wp.copy(gaps, array)
+    return gaps
+
+
+def assert_strides_do_not_matter(stages, rng, rtol=0.0):
+    """Strided arrays take the kernel for single DOFs, which is also the one for CUDA."""
+    results = []
+    signals = [random_arrays(rng) for _ in range(3)]
+    for change in (wp.clone, strided):
+        attrs = DERIVATIVES | BOUNDS
+        actuator = actuon.Actuator(range(N), stages=stages(), accumulate=False, control_derivative_attrs=attrs)
+        before, after = actuator.state(), actuator.state()
+        for arrays in signals:
+            sim = {key: change(array) for key, array in with_results(arrays).items()}
+            actuator.step(sim, sim, before, after, DT)
+            before, after = after, before
+            results.append({key: sim[key].numpy() for key in ("joint_f", *DERIVATIVES.values(), *BOUNDS.values())})
+    for block, single in zip(results[:3], results[3:], strict=True):
+        for key, values in block.items():
+            assert not np.isnan(values).any()
+            np.testing.assert_allclose(single[key], values, rtol=rtol, atol=rtol, err_msg=key)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_derivatives_on_strided_arrays(name, rng):
+    assert_strides_do_not_matter(lambda: stages_of(name), rng)
+
+
+@pytest.mark.parametrize("kind", ["MLP", "LSTM", "GRU"])
+def test_derivatives_of_networks_on_strided_arrays(kind, rng, tmp_path):
+    networks = pytest.importorskip("tests.support.torch_networks")
+    module = networks.mlp() if kind == "MLP" else getattr(networks, kind)()
+    actuon.save_network(module, tmp_path / "network.safetensors", **({"input_idx": [0, 1, 2]} if kind == "MLP" else {}))
+    controller = getattr(actuon, f"ControllerNeural{kind}")
+    assert_strides_do_not_matter(lambda: [controller(tmp_path / "network.safetensors")], rng, rtol=1e-5)
+
+
 @pytest.mark.parametrize("file", ["unitree_go1.pt", "anydrive_v3_lstm.pt"])
 def test_published_networks(file, rng, tmp_path):
     if not (NETWORKS / file).is_file():

@@ -451,6 +451,10 @@ class _Writer:
         output = f"{label}_{network.output}"
         self._lanes.lines.append(f"{output} = {label}_network({given})")
         derivatives = self._derivatives.derivatives_of_network(output, network, self._view(stage))
+        if self._derivatives.has_derivatives and not self._in_blocks:  # a vector: the output, then its derivatives
+            value = self._lanes.new(f"{output}_value")
+            self._lanes.lines.append(f"{value} = {output}[0]")
+            output = value
         self._from_networks[position] = Value(output, derivatives=derivatives)
 
     def _block_writes(self) -> list[str]:
