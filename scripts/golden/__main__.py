@@ -19,6 +19,7 @@ import numpy as np
 import warp as wp
 
 import actuon
+from actuon.kernel import types
 
 from . import chains, file, fits, implicit, networks, robots
 from .case import Case, Scope, Unavailable
@@ -153,11 +154,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--level", type=int, choices=range(4), help="optimisation of kernels; default: as users have it"
     )
+    parser.add_argument("--narrow", action="store_true", help="use no 512-bit vectors in any kernel")
     options = parser.parse_args(arguments)
     if options.prefix and options.command == "write":
         parser.error("--prefix goes with check: a file holds its part whole")
     actuon.quiet()
     wp.config.optimization_level = options.level
+    if options.narrow:
+        wp.config.cpu_compiler_flags = f"{wp.config.cpu_compiler_flags or '-march=native'} {types.NARROW}"
     warnings.simplefilter("ignore")
     logging.getLogger("actuon").setLevel(logging.ERROR)
     run = write if options.command == "write" else check

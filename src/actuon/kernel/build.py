@@ -39,7 +39,7 @@ def kernel_for(chain: Chain) -> Kernel:
         made["actuator_step"],
         enable_backward=chain.flavour is Flavour.GRAD,
         module="unique",
-        module_options=module_options(chain.flavour),
+        module_options=module_options(chain.flavour, chain.is_wide),
     )
     return Kernel(chain, source, function, signature)
 

@@ -393,6 +393,11 @@ class Chain:
         return any(write.signal in DERIVATIVES for write in self.writes)
 
     @property
+    def is_wide(self) -> bool:
+        """Whether its kernel uses 512-bit vectors: with networks over many DOFs, but not beside an engine."""
+        return not self.tile.is_robot and any(stage.network is not None for stage in self.stages)
+
+    @property
     def held_signals(self) -> tuple[str, ...]:
         """Signals of a controller that are held between its runs."""
         if self.held is None:

@@ -78,11 +78,18 @@ class Flavour(Enum):
 
 
 _IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
-_ON_X86 = "-mprefer-vector-width=512 -mstackrealign -mstack-alignment=64"
+_ON_X86 = "-mstackrealign -mstack-alignment=64"
+WIDE = "-mprefer-vector-width=512"
+NARROW = "-target-feature -avx512f"
+"""Compiler flags for x86 with and without 512-bit vectors."""
 
 
-def module_options(flavour: Flavour) -> dict[str, Any]:
+def module_options(flavour: Flavour, wide: bool = False) -> dict[str, Any]:
     """Return the compile options of a kernel.
+
+    On x86, only ``wide`` modules use 512-bit vectors. Many CPUs then lower the clock of the core for a while, also for
+    the code that runs next: MuJoCo's own functions took 6 to 7 % longer beside kernels that use them. Only networks
+    over many DOFs compute long enough to gain from 512 bits. Results have the same bits either way.
 
     Multiplications and additions stay separate (``fuse_fp``), so that every path through the library returns the same
     bits. Leaving an unused number type out of Warp's headers saves a third of the first compilation. Blocks of lanes
@@ -91,10 +98,8 @@ def module_options(flavour: Flavour) -> dict[str, Any]:
     """
     flags = wp.config.cpu_compiler_flags
     flags = "-march=native" if flags is None else flags
-    options: dict[str, Any] = {
-        "fuse_fp": False,
-        "cpu_compiler_flags": f"{flags} -DWP_NO_BFLOAT16= {_ON_X86 if _IS_X86 else ''}".rstrip(),
-    }
+    vectors = f" {_ON_X86} {WIDE if wide else NARROW}" if _IS_X86 else ""
+    options: dict[str, Any] = {"fuse_fp": False, "cpu_compiler_flags": f"{flags} -DWP_NO_BFLOAT16={vectors}"}
     if flavour is Flavour.BLOCK:
         options["max_unroll"] = 1
     return options
