@@ -49,6 +49,10 @@ def joint_targets(steps):
 def test_an_actuator_goes_on_from_its_file(name, version, saved):
     folder, expected = saved
     actuator = state_files.build(name)
+    if name in ("mlp", "lstm", "gru"):  # files of these versions do not say which network they belong to
+        with pytest.raises(actuon.StateError, match="ControllerNeural.*; this one has .* [0-9a-f]{8}"):
+            actuator.load_state(folder / f"{name}.npz")
+        return
     state = actuator.load_state(folder / f"{name}.npz")
     if name == "late_in_seconds" and version in ("unversioned", "version_1"):
         assert_remembers(state)  # random delays are drawn from other numbers since

@@ -328,7 +328,7 @@ class ActuatorState:
         described = [f"{self.owner.num_actuators} DOFs"]
         for component, state in zip(self.owner.stages, self.stages, strict=True):
             depth = f" of {state.depth} steps" if hasattr(state, "depth") else ""
-            described.append(f"{type(component).__name__}{depth}")
+            described.append(f"{type(component).__name__}{depth} {component.fingerprint()}".strip())
         if self.held is not None:
             described.append(f"control every {self.owner.control_every} steps")
         return described

@@ -314,7 +314,10 @@ class ChainSet:
         Args:
             labels: Label of each actuator. Default: its name.
         """
-        lines = [f"{label} on {self.joints_of(i)}" for i, label in enumerate(labels or self.names)]
+        lines = []
+        for i, label in enumerate(labels or self.names):
+            networks = " ".join(filter(None, (stage.fingerprint() for stage in self.actuators[i].stages)))
+            lines.append(f"{label} on {self.joints_of(i)}" + (f" with the network {networks}" if networks else ""))
         return [f"{self.shape[0]} robots", *lines]
 
     def parameters(self) -> dict[str, tuple[Component, str]]:

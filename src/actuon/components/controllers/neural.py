@@ -171,6 +171,7 @@ class ControllerNeural(Controller):
         self._module: NeuralModule | None = None
         if loaded.network is None:
             self._module = self._prepare_module(loaded)
+            self._checksum = zlib.crc32(self.model_path.read_bytes())
             self._rows = self._module.rows
             self.STATES = tuple(self._rows)  # type: ignore[misc]
             self._try_module()
@@ -179,6 +180,7 @@ class ControllerNeural(Controller):
             histories = fed.histories()
             self._code = NetworkCode(network.structure(), self.input_idx, histories, fed.is_centred)
             self._packed = pack(network, fed.means if fed.is_centred else ())
+            self._checksum = zlib.crc32(self._packed.tobytes())
             self._rows = state_rows(network.structure(), self.input_idx, histories)
             self.STATES = tuple(self._rows)  # type: ignore[misc]
 
@@ -257,9 +259,8 @@ class ControllerNeural(Controller):
             self._module.module.to(wp.device_to_torch(self._device))
 
     def fingerprint(self) -> str:
-        """Return a checksum of the network: of its weights, or of the file that PyTorch runs."""
-        content = self._packed.tobytes() if self._module is None else self.model_path.read_bytes()
-        return f"{zlib.crc32(content):08x}"
+        """Return a checksum of the network as it was read: of its weights, or of the file that PyTorch runs."""
+        return f"{self._checksum:08x}"
 
     def is_fused(self) -> bool:
         """Return whether the network was recognised. Otherwise PyTorch runs it, and the actuator is staged."""
