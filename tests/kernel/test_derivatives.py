@@ -258,7 +258,7 @@ def test_chains_without_derivatives_say_why():
 
 
 def strided(array):
-    """The same values, with gaps between them in memory."""
+    """Copy of an array with gaps between its values."""
     gaps = wp.array(np.full(2 * len(array), np.nan, np.float32))[::2]
     wp.copy(gaps, array)
     return gaps

@@ -33,6 +33,13 @@ from .limits import LONGEST_MARGIN, POSES, JointStability, RobotStability, stabi
 _ROBOT_FORMATS = (*MUJOCO_FORMATS, *USD_FORMATS)
 SHORTEST_DT, LONGEST_DT = 1e-7, 1.0
 """Range of time steps that are accepted [s]."""
+_LONGEST_IN_USE = 0.1
+"""Longest time step of physics in practice [s]."""
+_SAG = 0.35
+"""Static error under gravity that is reported [rad]: 20°."""
+_SLOWEST = 20.0
+"""Acceleration of the armature alone by the motor below which it is reported [rad/s²]."""
+_DEGREES = 180.0 / math.pi
 _SHOWN = 4
 """Most joints to name in one line."""
 
@@ -321,7 +328,8 @@ def summary_line(robot: RobotStability) -> str:
     if not any(joint.has_gains for joint in robot.joints):
         return f"{ABSENT} {robot.path}: no joint has gains, so there is no stability limit"
     sign = "✓" if robot.is_stable else "✗"
-    largest = "at any dt" if math.isinf(robot.largest_dt) else f"for dt ≤ {_milliseconds(robot.largest_dt)}"
+    is_long = robot.largest_dt > _LONGEST_IN_USE
+    largest = "at any time step used in practice" if is_long else f"for dt ≤ {_milliseconds(robot.largest_dt)}"
     return (
         f"{sign} {robot.path}: {worst.name} uses {percent(robot.usage)} of the stability limit at dt = "
         f"{_milliseconds(robot.dt)}; stable {largest}"
@@ -353,6 +361,13 @@ def why_diverged(robot: RobotStability, joint: str | None) -> str:
     return f"{used}. {_fixes(robot, _unstable(robot))}"
 
 
+def low_gains(joint: JointStability) -> str:
+    """Return advice for a joint whose gains are too low for its load."""
+    unit = "N/m" if joint.slides else "N·m/rad"
+    degrees = "" if joint.slides else f"; if they are per degree, multiply them by {_DEGREES:.1f}"
+    return f"its gains are low for the load (kp {_number(joint.kp)} {unit}){degrees}"
+
+
 def _unstable(robot: RobotStability) -> list[JointStability]:
     """Return the unstable joints, the worst first."""
     return sorted((joint for joint in robot.joints if joint.usage >= 1.0), key=lambda joint: -joint.usage)
@@ -360,7 +375,7 @@ def _unstable(robot: RobotStability) -> list[JointStability]:
 
 def _fixes(robot: RobotStability, unstable: list[JointStability]) -> str:
     """Return the fixes, each of which makes all joints stable."""
-    lowered = [f"{joint.name} kp ≤ {_number(joint.largest_kp)}, kd ≤ {_number(joint.largest_kd)}" for joint in unstable]
+    lowered = [f"{joint.name} kp {_number(joint.stable_kp)}, kd {_number(joint.stable_kd)}" for joint in unstable]
     inertias = [
         f"{joint.name} ≥ {_number(joint.armature_needed)} {'kg' if joint.slides else 'kg·m²'}" for joint in unstable
     ]
@@ -369,7 +384,7 @@ def _fixes(robot: RobotStability, unstable: list[JointStability]) -> str:
         implicit = "integrator: implicit in positions as well as in velocities, as MuJoCo's discrete"
     fixes = (
         f"dt ≤ {_milliseconds(robot.largest_dt)}",
-        f"gains: {'; '.join(lowered)}",
+        f"lower gains: {'; '.join(lowered)}",
         f"armature: {', '.join(inertias)}",
         implicit,
     )
@@ -411,6 +426,17 @@ def _sagging(robot: RobotStability) -> list[str]:
             found.append(
                 f"{joint.name}: holding some poses needs up to {need}, but the motor delivers at most "
                 f"{_number(most)} {unit} at rest: the joint will sag there"
+            )
+        elif not joint.slides and joint.kp > 0.0 and abs(joint.hold_effort or 0.0) > _SAG * joint.kp:
+            found.append(
+                f"{joint.name}: holding the start pose needs {_number(abs(joint.hold_effort or 0.0))} {unit}, which kp "
+                f"{_number(joint.kp)} N·m/rad gives at an error of {_number(abs(joint.hold_effort or 0.0) / joint.kp)} "
+                f"rad; {low_gains(joint)}"
+            )
+        if not joint.slides and 0.0 < most < _SLOWEST * joint.armature:
+            found.append(
+                f"{joint.name}: an armature of {_number(joint.armature)} kg·m² is large for a motor of {_number(most)} "
+                f"{unit}, which accelerates it alone by {_number(most / joint.armature)} rad/s²; is it another motor's?"
             )
     return found
 
