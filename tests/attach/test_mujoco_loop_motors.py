@@ -149,11 +149,6 @@ def test_chains(both, chain):
     moved.move()
 
 
-OTHER_VALUES = {
-    "TransmissionSeriesElastic": {"stiffness": 50.0, "motor_inertia": 0.05, "damping": 1.0},
-    "ClampingBattery": {"full_voltage": 24.0, "inner_resistance": 0.5, "capacity": 20.0},
-}
-"""Those with which the arm does not diverge, and a battery that it empties."""
 COUPLED = "TransmissionCoupled"
 """Moves joints together, by a kernel of its own."""
 RANDOM = ("DelayInterpolated", "DelayTime")
@@ -167,17 +162,7 @@ def component_names():
 
 @pytest.mark.parametrize("name", component_names())
 def test_every_component(both, name):
-    part = built_in.components()[name].config(**OTHER_VALUES.get(name, built_in.values(name)))
-    kinds, kind = actuon.ComponentKind, part.component.kind
-    if kind is kinds.CONTROLLER:
-        stages = [actuon.DelayConfig(1), part]
-    elif kind in (kinds.SENSOR, kinds.DELAY):
-        stages = [part, PD]
-    elif name == "ClampingBattery":
-        stages = [PD, part, actuon.VoltageClampingConfig(0.5, 0.4)]
-    else:
-        stages = [actuon.DelayConfig(1), PD, part]
-    moved = both(EULER, actuon.ActuatorConfig(stages=stages))
+    moved = both(EULER, actuon.ActuatorConfig(stages=built_in.stages(name)))
     if name in RANDOM:
         actuon.mujoco.seed(moved.model, moved.data, 1)
     moved.move(30)

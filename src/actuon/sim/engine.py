@@ -96,8 +96,8 @@ class ImplicitEffort(NamedTuple):
 class HeldImplicitEffort(NamedTuple):
     """Implicit efforts in an engine."""
 
-    write: Callable[[], None]
-    """Writes the present values to the engine."""
+    write: Callable[[], None] | None
+    """Writes the present values to the engine. None if it runs programs, which do so."""
     applied: Callable[[], np.ndarray]
     """Efforts that the engine applied in its last step [N·m or N], shape (n, d); before the first, those passed."""
     release: Undo
@@ -168,8 +168,8 @@ class EngineProperties(Protocol):
     """Value of the engine for no limit of effort or speed."""
 
     @property
-    def limits_version(self) -> int:
-        """Number that changes with the effort limits."""
+    def limits_version(self) -> int | None:
+        """Number that changes with the effort limits. None: they change with the pose, so at each step."""
 
     def get(self, name: str, at: DofSet) -> np.ndarray | None:
         """Return a property, shape (n, d), including the inertia and friction of the engine's own actuators.
@@ -316,7 +316,7 @@ class Engine(Protocol):
     time: float
     """Simulated time [s]."""
     steps_single_robots: bool
-    """Whether the engine steps actuators robot by robot, in compiled code."""
+    """Whether the engine runs programs, which step actuators robot by robot in compiled code."""
 
     @property
     def num_envs(self) -> int:
@@ -365,8 +365,8 @@ class Engine(Protocol):
             Number of steps taken.
         """
 
-    def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> bool:
-        """Step one of the motors in compiled code. Returns False if Python must step it."""
+    def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> None:
+        """Step one of the motors, and write its efforts."""
 
     def is_sound(self) -> bool:
         """Return whether no position or velocity is NaN, infinite or huge."""
