@@ -33,8 +33,8 @@ _CHOSEN_SLEEP = 3
 """Lowest ``tree_sleep_policy`` that users choose; lower ones follow from a tree's actuators."""
 
 NO_COMPENSATION = (
-    "%s has actuatorgravcomp and no actuators, without which MuJoCo leaves that out, and a compiled model gets none: pass "
-    "its file or its MjSpec"
+    "%s has actuatorgravcomp and no actuators, without which MuJoCo leaves that out, and a compiled model gets none: "
+    "pass its file or its MjSpec"
 )
 """Warning for motors on a compiled model without actuators."""
 
