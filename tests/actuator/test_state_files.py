@@ -107,10 +107,10 @@ def test_files_say_their_version_and_those_of_a_later_one_are_refused(tmp_path):
     actuator.state().save(path)
     with np.load(path) as file:
         contents = dict(file)
-    assert contents["__version__"] == 3
-    for version in (np.array(4), np.array("one")):
+    assert contents["__version__"] == 4
+    for version in (np.array(5), np.array("one")):
         np.savez(path, **contents | {"__version__": version})
-        with pytest.raises(actuon.StateError, match=r"state\.npz': got version .*; this Actuon reads versions up to 3"):
+        with pytest.raises(actuon.StateError, match=r"state\.npz': got version .*; this Actuon reads versions up to 4"):
             actuator.load_state(path)
 
 
@@ -122,8 +122,8 @@ def test_robots_refuse_files_of_a_later_version(tmp_path):
         attached.save_state(path)
         with np.load(path) as file:
             contents = dict(file)
-        np.savez(path, **contents | {"__version__": np.array(4)})
-        with pytest.raises(actuon.StateError, match="got version 4; this Actuon reads versions up to 3"):
+        np.savez(path, **contents | {"__version__": np.array(5)})
+        with pytest.raises(actuon.StateError, match="got version 5; this Actuon reads versions up to 4"):
             attached.load_state(path)
 
 

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 STRUCTURE = "__structure__"
 """Name of the description of the motor model among saved arrays."""
-VERSION = 3
+VERSION = 4
 """Version of the files. Files without a version are of the first. The second added the length of each step to delays in
 seconds, and rounding errors to integrals (`Component.ADDED_STATES`). The third stores the past of a delay in order, the
-newest first, instead of the layout in memory."""
+newest first, instead of the layout in memory. The fourth has more properties of Newton's models, such as springs."""
+
+_IN_ORDER = 3
+"""The first version with the past of a delay in order."""
 
 _VERSION_NAME = "__version__"
 
@@ -281,7 +284,7 @@ class ActuatorState:
             StateError: They belong to other motors, or are incomplete. The message names the difference.
         """
         check_structure(where, arrays, self._structure(), "the state of motors with {}; this one has {}")
-        changed = dict(arrays) if version == VERSION else self._upgraded(where, arrays, version)
+        changed = dict(arrays) if version >= _IN_ORDER else self._upgraded(where, arrays, version)
         for prefix, state in self._parts():
             for name, array in _to_arrays(state).items():
                 check_like(where, f"{prefix}{name}", changed.get(f"{prefix}{name}"), array)

@@ -461,6 +461,7 @@ class ImplicitEfforts(HandOver):
         return self._time == time
 
     def after(self) -> None:
+        assert self._held.write is not None
         self._held.write()
 
     def kernels(self) -> None:
@@ -548,7 +549,7 @@ class EffortLimits(HandOver):
         self._efforts, self._parts, self._ranges, self._implicit_efforts = efforts, parts, ranges, implicit_efforts
         self.bounds: Bounds = None
         """Lowest and highest effort for the engine [N·m or N], each of shape (N, D). None: no limit."""
-        self._version = -1
+        self._version: int | None = -1
         self._settlers: list[Settler] = []
 
     def attach(self, undo: contextlib.ExitStack) -> None:
@@ -556,7 +557,8 @@ class EffortLimits(HandOver):
         self.update()
 
     def renew(self) -> None:
-        if self._properties.limits_version != self._version:
+        version = self._properties.limits_version
+        if version is None or version != self._version:
             self.update()
 
     def update(self) -> None:

@@ -46,7 +46,6 @@ from ..motors.catalogue import CatalogueMotor
 from ..motors.datasheet import MotorDatasheet
 from ..sim.ids import ids_to_reset
 from ..typing import Array, ArrayLike, DeviceLike, IdsLike, PathLike
-from .batteries import BatteryPool
 from .chain_set import COMPUTED, ChainSet, signal_attr
 from .fitted_motors import DrawnMotors
 from .groups.randomisation import Distribution
@@ -204,9 +203,8 @@ class Motors:
             self._device,
             given={name: wp.zeros(size, dtype=wp.float32, device=self._device) for name in given},
             numbers=(np.arange(self.num_envs)[:, None], np.arange(size).reshape(self._shape)),
-            pool=BatteryPool(),
+            shares_batteries=True,
         )
-        self._chains.batteries.join(self._chains.states)
         self._arrays = self._chains.arrays
         takes = {name: stage for stage in self._chains.stages for name in stage.stage().custom_inputs}
         self._needed = {name: type(s).__name__ for name, s in takes.items() if name not in s.OPTIONAL_INPUTS}

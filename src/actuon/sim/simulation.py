@@ -317,9 +317,9 @@ class Simulation:
         finalizer.atexit = False
         return finalizer
 
-    def drive(self, motor: Motor, dt: float) -> bool:
-        """Step actuators in compiled code. Returns False if Python must step them."""
-        return self.engine.drive(motor, self.motors, dt)
+    def drive(self, motor: Motor, dt: float) -> None:
+        """Step actuators, and write their efforts, without physics."""
+        self.engine.drive(motor, self.motors, dt)
 
     def solves_friction(self, at: DofSet) -> bool:
         """Return whether the engine solves dry and viscous friction of joints."""

@@ -121,8 +121,6 @@ class MujocoState:
     def refresh(self) -> None:
         """Read values that users wrote to an ``MjData``."""
         self.batch.refresh()
-        if self._model.compensates:
-            self._model.limits_version += 1
 
     @contextlib.contextmanager
     def starting_at(self, keyframe: str | int | None) -> Iterator[None]:
