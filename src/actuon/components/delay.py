@@ -9,6 +9,7 @@ with a delay :math:`d` in steps for each DOF. The first command after a reset is
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,6 +62,9 @@ class Delay(Lag, Component):
 
     kind = ComponentKind.DELAY
     config = DelayConfig
+    _returns = COMMANDS
+    _is_ring = True
+    _own_kernel_methods = (*Component._own_kernel_methods, "get_delayed_targets", "update_state")
 
     def __init__(self, delay_steps: ArrayLike, max_delay: int):
         whole = isinstance(max_delay, (int, np.integer)) and not isinstance(max_delay, bool)
@@ -75,6 +79,7 @@ class Delay(Lag, Component):
         return f"{super().__repr__()[:-1]}, max_delay={self.buf_depth})"
 
     def _check_together(self, values: HeldValues) -> None:
+        super()._check_together(values)
         steps = numbers(values["delay_steps"], "Delay.delay_steps")
         if steps.size and steps.max() > self.buf_depth:
             at = f" at index {int(np.argmax(steps))}" if steps.ndim else ""
@@ -113,16 +118,7 @@ class Delay(Lag, Component):
             self.requires_grad = requires_grad
 
     def stage(self) -> Stage:
-        return Stage(
-            self.label(),
-            params=("delay_steps",),
-            integers=frozenset({"delay_steps"}),
-            signals=COMMANDS,
-            ring=Ring(COMMANDS, lag="delay_steps"),
-        )
-
-    def is_fused(self) -> bool:
-        return True
+        return dataclasses.replace(super().stage(), ring=Ring(COMMANDS, lag="delay_steps"))
 
     def is_stateful(self) -> bool:
         return True
@@ -177,6 +173,24 @@ class Delay(Lag, Component):
         self._check_states(current_state, next_state)
         indices = (pos_indices, vel_indices, vel_indices)
         self._pass_on((target_pos, target_vel, feedforward), indices, current_state, next_state)
+
+    def run(
+        self,
+        given: Mapping[str, SignalArray],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
+        dt: float | None,
+    ) -> None:
+        """Run this stage alone, by `get_delayed_targets` and `update_state` if one of them is overridden."""
+        if self.is_fused():
+            super().run(given, results, current_state, next_state, dt)
+            return
+        q, qd, feedforward = (given[name].array for name in COMMANDS)
+        command = (q, qd, feedforward, given["target_q"].indices, given["target_qd"].indices)
+        for name, late in zip(COMMANDS, self.get_delayed_targets(*command, current_state), strict=True):
+            wp.copy(results[name], late)
+        self.update_state(*command, current_state, next_state)
 
     def _pass_on(
         self,
