@@ -23,7 +23,7 @@ from ..declare.registry import ComponentKind
 from ..errors import ParameterError, StateError, shown
 from ..kernel.chain import COMMANDS, Ring, Stage
 from ..kernel.run_stage import SignalArray, run_stage
-from ..kernel.state import RingState, Word, ring_words
+from ..kernel.state import BufferCopy, RingState, Word, ring_words
 from ..typing import ArrayLike, DeviceLike
 from .component import Component, HeldValues
 
@@ -219,19 +219,19 @@ class Delay(Lag, Component):
         self._finalize_if_needed(device, n)
 
     class State(RingState):
-        """Buffer of past commands for each DOF."""
+        """Buffer of past commands for each DOF. See `RingState`."""
 
         @property
-        def buffer_pos(self) -> wp.array:
-            """A copy of the past target positions [rad or m], shape (max_delay, N), the newest first."""
+        def buffer_pos(self) -> BufferCopy:
+            """Past target positions [rad or m], shape (max_delay, N), the newest first."""
             return self.past(0)
 
         @property
-        def buffer_vel(self) -> wp.array:
-            """A copy of the past target velocities [rad/s or m/s], shape (max_delay, N), the newest first."""
+        def buffer_vel(self) -> BufferCopy:
+            """Past target velocities [rad/s or m/s], shape (max_delay, N), the newest first."""
             return self.past(1)
 
         @property
-        def buffer_act(self) -> wp.array:
-            """A copy of the past feedforward efforts [N·m or N], shape (max_delay, N), the newest first."""
+        def buffer_act(self) -> BufferCopy:
+            """Past feedforward efforts [N·m or N], shape (max_delay, N), the newest first."""
             return self.past(2)
