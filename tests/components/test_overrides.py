@@ -29,6 +29,7 @@ NOT_BY_A_STEP = {
     "expose": "for users",
     "on_write": "for users",
     "write_together": "when values are drawn or loaded",
+    "shares_arrays": "when a builder makes the component",
     "check_memory": "when values are written",
     "with_values": "when a builder makes the component",
     "resolve_arguments": "when a builder makes the component",

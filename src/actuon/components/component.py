@@ -106,6 +106,10 @@ class Component(ParameterOwner):
     """Parameters that were passed as numbers, whose arrays belong to the component."""
     _hidden: frozenset[str] = frozenset()
     """Optional parameters that are zero for all DOFs, and were never accessed: kernels omit them."""
+    _is_bound: bool = False
+    """Whether it is the copy that an actuator works with."""
+    _is_passed_on: bool = False
+    """Whether an actuator works with a copy of it, so that changes would have no effect."""
     _num_actuators: int | None = None
     _revision: int = 0
     """Number of times that parameter arrays were rebound, for actuators to detect."""
@@ -167,6 +171,14 @@ class Component(ParameterOwner):
         for name, value in given.arguments.items():
             setattr(self, name, value)
         self._check_together(self._values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if self._is_passed_on and not name.startswith("_"):
+            raise StructureError(
+                f"{type(self).__name__}.{name}: cannot be changed here, since an actuator works with a copy of this "
+                f"component; change that one, e.g. actuator.controller.{name}, or make a new component"
+            )
+        super().__setattr__(name, value)
 
     @classmethod
     def _bind(
@@ -307,15 +319,16 @@ class Component(ParameterOwner):
         return values
 
     def bound(self, placement: Placement) -> Self:
-        """Return a copy for one actuator, with separate arrays.
+        """Return a copy for one actuator, which shares Warp arrays: see `Actuator`.
 
-        Arrays that were passed are shared, as are attributes that `finalize` does not set.
+        Attributes that `finalize` does not set are shared too. A copy of a component of another actuator has separate
+        arrays, unless they were passed.
         """
         self._check_overrides()
         if self._values or not self.declared():
             self._check_together(self._values)
         values = {
-            name: wp.clone(value) if name in self._owned and isinstance(value, wp.array) else value
+            name: wp.clone(value) if self._is_bound and name in self._owned and isinstance(value, wp.array) else value
             for name, value in self._values.items()
         }
         placed = {
@@ -323,11 +336,26 @@ class Component(ParameterOwner):
             "requires_grad": self.requires_grad or placement.requires_grad,
             "in_engine": placement.in_engine,
             "behind_spring": placement.behind_spring,
+            "_is_bound": True,
+            "_is_passed_on": False,
         }
         made = object.__new__(type(self))
         vars(made).update(vars(self) | placed)
         made.finalize(placement.device, placement.num_dofs)
         return made
+
+    def pass_on(self) -> None:
+        """Refuse later changes, since an actuator works with a copy. A component of an actuator can still change."""
+        if self._is_bound:
+            return
+        self._is_passed_on = True
+        for value in self._values.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def shares_arrays(self) -> bool:
+        """Return whether Warp arrays were passed, which actuators share."""
+        return any(isinstance(value, wp.array) and name not in self._owned for name, value in self._values.items())
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         """Copy the parameters to ``device``, one value per DOF. `bound` calls it on the copy.
@@ -487,7 +515,7 @@ class Component(ParameterOwner):
 
     def is_stateful(self) -> bool:
         """Return whether the component has memory."""
-        return bool(self.words())
+        return any(word.rows != 0 for word in self.words())
 
     def is_graphable(self) -> bool:
         """Return whether a step can be captured in a graph."""

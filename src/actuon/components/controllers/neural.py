@@ -264,9 +264,6 @@ class ControllerNeural(Controller):
         """Return whether the network was recognised. Otherwise PyTorch runs it, and the actuator is staged."""
         return self._module is None and super().is_fused()
 
-    def is_stateful(self) -> bool:
-        return bool(self._rows) or super().is_stateful()
-
     def is_graphable(self) -> bool:
         """Return whether a step can be captured in a graph: not if PyTorch runs the network."""
         return self._module is None
