@@ -367,6 +367,8 @@ class Component(ParameterOwner):
             num_actuators: Number of DOFs, N.
         """
         self._device: wp.Device = wp.get_device(device)
+        if self._device.is_capturing:
+            raise StructureError(f"{type(self).__name__}: cannot be finalized during graph capture; do it before")
         declared = self.declared()
         if declared and not self._values:
             raise StructureError(f"{type(self).__name__}.__init__ must call super().__init__() with the parameters")

@@ -315,9 +315,8 @@ def _reset_tables(
     tables = {f"{name}_at": np.array(places, np.int32) for name, places in at.items()}
     tables |= {f"{name}_first": np.array(values, dtypes[name]) for name, values in first.items()}
     tables["tiles_masked"] = np.array(masked, np.int32)
-    # On a CPU without a copy, which a captured graph would replay.
-    arrays = {name: wp.array(table, device=device, copy=device != "cpu") for name, table in tables.items()}
-    return max(sum(map(len, at.values())), 1), arrays
+    made = {name: arrays.constant(table, wp.get_device(device)) for name, table in tables.items()}
+    return max(sum(map(len, at.values())), 1), made
 
 
 class State:
