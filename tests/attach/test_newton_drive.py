@@ -729,3 +729,33 @@ def test_what_cannot_be_implicit_is_refused(rng):
     response.refresh(state)
     with pytest.raises(actuon.StructureError, match="put the delay in the motor model"):
         actuator.step(state, control, actuator.state(), actuator.state(), LONG)
+
+
+def test_indices_made_during_a_capture_are_read_by_the_graph():
+    """Until a replay they hold arbitrary numbers, from which nothing may be concluded."""
+    n = 3
+    drive = DriveActuon(actuon.ActuatorConfig(actuon.PDControlConfig(kp=2.0, kd=0.0)))
+    drive.finalize(wp.get_device("cpu"), n)
+    zeros, targets = wp.zeros(n, dtype=wp.float32, device="cpu"), wp.array([1.0, 2.0, 3.0], dtype=wp.float32)
+    forces, order = wp.zeros(n, dtype=wp.float32, device="cpu"), np.array([2, 0, 1], np.uint32)
+
+    def step(indices):
+        drive.compute(zeros, zeros, targets, zeros, None, indices, indices, indices, indices, forces, None, 0.01)
+
+    step(wp.array(order, device="cpu"))
+    expected = forces.numpy().copy()
+    np.testing.assert_allclose(expected, [6.0, 2.0, 4.0])
+    with wp.ScopedCapture(device="cpu") as captured:
+        step(wp.array(order, device="cpu"))
+    forces.zero_()
+    wp.capture_launch(captured.graph)
+    np.testing.assert_array_equal(forces.numpy(), expected)
+
+
+def test_a_component_is_not_finalized_during_a_capture():
+    pd = actuon.ControllerPD(kp=2.0, kd=0.0)
+    with (
+        wp.ScopedCapture(device="cpu"),
+        pytest.raises(actuon.StructureError, match="ControllerPD: cannot be finalized"),
+    ):
+        pd.finalize("cpu", 3)

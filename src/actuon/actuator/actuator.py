@@ -54,6 +54,11 @@ class Actuator:
     A step is one kernel launch if every component has a stage function (`law`). `step` *adds* the effort to the output
     array: zero it first. Several actuators may write to the same array.
 
+    An actuator works with copies of the components that it gets. Warp arrays and PyTorch tensors that were passed as
+    parameters are shared: values that you write into them act at the next step. Numbers, lists and NumPy arrays are
+    copied. Change parameters at any time at its own components, as in ``actuator.controller.kp = 50.0``. A component
+    that was passed raises an error if it is changed afterwards.
+
     Args:
         indices: DOF indices into velocities, velocity targets, feedforward and output, shape (N,).
         controller: Turns commands into efforts. Each stage is a component, or a config if all DOFs have equal values.
@@ -165,7 +170,7 @@ class Actuator:
         for component in given:
             component.check_fits(n)
         self._stages = self._bound(given, bool(in_engine))
-        """Copies of the components that were passed, which stay unchanged."""
+        """Copies of the components that were passed."""
         self._check_stages()
         held = held_controller(self._stages, self._control_every)
         self._custom_inputs: dict[str, str | None] = {}  # and the name of a component that requires it, if any
@@ -193,6 +198,8 @@ class Actuator:
         self._wiring = self._wired(held)
         self._stateful = held is not None or any(component.is_stateful() for component in self._stages)
         self._stepper = stepper_of(self._wiring, requires_grad, self._fused)
+        for component in given:
+            component.pass_on()
 
     def _indices(self, name: str, value: IndexLike | None, default: wp.array) -> wp.array:
         return default if value is None else index_array(value, name, self.device, self.num_actuators)

@@ -117,7 +117,7 @@ class ActuatorState:
             >>> state = actuator.state()
             >>> state.reset(np.array([True, False, False]))
         """
-        beside = [state for state in self.stages if state is not None and not self._is_in_memory(state)]
+        beside = [state for state in self.stages if state is not None and not self._is_in_memory(state, "reset")]
         for state in beside:
             if not hasattr(state, "reset"):
                 raise StructureError(f"{type(state).__name__} has no reset(mask)")
@@ -127,11 +127,11 @@ class ActuatorState:
         for state in beside:
             state.reset(mask)
 
-    def _is_in_memory(self, state: object) -> bool:
-        """Return whether the state of a stage is in the memory, and has no reset method of its class."""
+    def _is_in_memory(self, state: object, method: str) -> bool:
+        """Return whether the state of a stage is in the memory, and its class does not override a method."""
         if not isinstance(state, State) or getattr(state, "memory", None) is not self.memory:
             return False
-        return type(state).reset is State.reset
+        return getattr(type(state), method) in (getattr(State, method), getattr(RingState, method))
 
     def assign(self, other: ActuatorState, mask: ArrayLike | None = None) -> None:
         """Copy ``other`` into the arrays of this state, which captured graphs keep using.
@@ -159,7 +159,7 @@ class ActuatorState:
         if in_one:
             self.memory.assign(other.memory)
         for component, target, source in zip(self.owner.stages, self.stages, other.stages, strict=True):
-            if not in_one or getattr(target, "memory", None) is not self.memory:
+            if not in_one or not self._is_in_memory(target, "assign"):
                 assign_state(type(component).__name__, target, source, chosen)
         if not in_one:
             assign_state("control_every", self.held, other.held, chosen)

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import warp as wp
 
-from ..arrays import change_detector, flat, is_double, is_read_only, tensor_signature
+from ..arrays import change_detector, constant, flat, is_double, is_read_only, tensor_signature
 from ..components.component import Component
 from ..errors import ArrayError, StateError, StructureError
 from ..kernel.arguments import Role
@@ -63,7 +63,12 @@ class IndexLayout:
 
     @staticmethod
     def of(indices: wp.array) -> IndexLayout:
-        """Return the access through ``indices``."""
+        """Return the access through ``indices``.
+
+        During graph capture they cannot be read: an array may have its values only when the graph is replayed.
+        """
+        if indices.device.is_capturing:
+            return IndexLayout(indices, is_contiguous=False, first=0, largest=-1, repeats=False)
         numbers = indices.numpy()
         if numbers.size == 0:
             return IndexLayout(indices, True, 0, -1, False)
@@ -515,7 +520,7 @@ class StagedStepper:
     def __init__(self, wiring: Wiring, requires_grad: bool):
         self._wiring = wiring
         self._requires_grad = requires_grad
-        self._in_order = wp.array(range(wiring.num_dofs), dtype=wp.uint32, device=wiring.device)
+        self._in_order = constant(np.arange(wiring.num_dofs, dtype=np.uint32), wiring.device)
         self._buffers: dict[tuple[int, str], wp.array] = {}
 
     def step(

@@ -531,7 +531,8 @@ def build_actuators(
     """Build the actuators of DOFs of all robots, one for each combination of stages.
 
     Args:
-        configs: By column of the DOF. Configs are the same for all robots; components have a value for each.
+        configs: By column of the DOF. Configs are the same for all robots; components have a value for each. DOFs of
+            components with own kernels or Warp arrays, which are shared, get separate actuators.
         dof_names: Names of all DOFs.
         places: Their indices.
         device: Device of the actuators.
@@ -542,7 +543,7 @@ def build_actuators(
     count = len(places.velocities)
     for column, config in sorted(configs.items()):
         with located(f"DOF '{dof_names[column]}'"):
-            if all(isinstance(part, Config) or _is_declared(part) for part in config.stages):
+            if all(isinstance(part, Config) or _is_copied(part) for part in config.stages):
                 for rows, own in _fanned_out(config, count):
                     builder.add(own, **places.of(rows, column))
             else:
@@ -558,8 +559,7 @@ def build_actuator(
     """Build one actuator for DOFs of all robots, with the components of a config.
 
     Args:
-        config: Its components have one value for all of these DOFs, or one for each, robot by robot. Arrays are shared:
-            writing into them changes the actuator.
+        config: Its components have one value for all of these DOFs, or one for each, robot by robot.
         columns: One or several DOFs.
         places: Their indices.
         device: Device of the actuator.
@@ -590,15 +590,18 @@ def _is_declared(part: Part) -> TypeGuard[Component]:
     return type(part).__init__ is part.config.component.__init__
 
 
+def _is_copied(part: Part) -> TypeGuard[Component]:
+    """Return whether a part can be rebuilt from its parameters, without arrays that it has to share."""
+    return _is_declared(part) and not part.shares_arrays()
+
+
 def _stage(part: Part, count: int) -> Component:
-    """Return a stage for all robots: a copy with its own values, or the component itself."""
-    if isinstance(part, Config):
-        return built(part)
-    if not _is_declared(part):
+    """Return a stage for all robots."""
+    if isinstance(part, Component) and _is_declared(part):
+        part.check_fits(count)
+    elif not isinstance(part, Config):
         check_lengths(part, count)
-        return built(part)
-    part.check_fits(count)
-    return repeated(part, 1)
+    return built(part)
 
 
 def repeated(part: Component, count: int) -> Component:
@@ -628,6 +631,7 @@ def _fanned_out(actuator: ActuatorConfig, count: int) -> Iterator[tuple[np.ndarr
 def _configs_of(part: Component, count: int) -> list[Config]:
     """Return the config of a component for each robot."""
     part.check_fits(count)
+    part.pass_on()
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, declared in part.declared().items():
         value = part.arguments()[name]

@@ -97,12 +97,19 @@ class Component(ParameterOwner):
     """Signals that a law of this kind returns first."""
     _sees_sensed: ClassVar[bool] = False
     """Whether a law of this kind gets positions and velocities from sensors."""
-    _own_kernel_methods: ClassVar[tuple[str, ...]] = ("run", "run_closing")
+    _own_kernel_methods: ClassVar[tuple[str, ...]] = ("run", "run_closing", "state")
+    """Methods whose override in a subclass replaces the stage function, so that the stage runs alone."""
+    _is_ring: ClassVar[bool] = False
+    """Whether the stage reads past signals instead of having a stage function."""
     _values: Any = MappingProxyType({})
     _owned: frozenset[str] = frozenset()
     """Parameters that were passed as numbers, whose arrays belong to the component."""
     _hidden: frozenset[str] = frozenset()
     """Optional parameters that are zero for all DOFs, and were never accessed: kernels omit them."""
+    _is_bound: bool = False
+    """Whether it is the copy that an actuator works with."""
+    _is_passed_on: bool = False
+    """Whether an actuator works with a copy of it, so that changes would have no effect."""
     _num_actuators: int | None = None
     _revision: int = 0
     """Number of times that parameter arrays were rebound, for actuators to detect."""
@@ -164,6 +171,14 @@ class Component(ParameterOwner):
         for name, value in given.arguments.items():
             setattr(self, name, value)
         self._check_together(self._values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if self._is_passed_on and not name.startswith("_"):
+            raise StructureError(
+                f"{type(self).__name__}.{name}: cannot be changed here, since an actuator works with a copy of this "
+                f"component; change that one, e.g. actuator.controller.{name}, or make a new component"
+            )
+        super().__setattr__(name, value)
 
     @classmethod
     def _bind(
@@ -277,7 +292,9 @@ class Component(ParameterOwner):
         if len(set(lengths.values())) > 1:
             got = ", ".join(f"{count} for {name}" for name, count in lengths.items())
             raise ArrayError(f"{type(self).__name__}: got {got}; must have the same length, one value per DOF")
-        (self.config or self).check_together(type(self).__name__, numbers)
+        rules = [owner.check_together for owner in (self.config, type(self)) if owner is not None]
+        for rule in {getattr(rule, "__func__", rule): rule for rule in rules}.values():
+            rule(type(self).__name__, numbers)
 
     @classmethod
     def with_values(cls, values: Mapping[str, object]) -> Any:
@@ -302,14 +319,16 @@ class Component(ParameterOwner):
         return values
 
     def bound(self, placement: Placement) -> Self:
-        """Return a copy for one actuator, with separate arrays.
+        """Return a copy for one actuator, which shares Warp arrays: see `Actuator`.
 
-        Arrays that were passed are shared, as are attributes that `finalize` does not set.
+        Attributes that `finalize` does not set are shared too. A copy of a component of another actuator has separate
+        arrays, unless they were passed.
         """
-        if self._values:
+        self._check_overrides()
+        if self._values or not self.declared():
             self._check_together(self._values)
         values = {
-            name: wp.clone(value) if name in self._owned and isinstance(value, wp.array) else value
+            name: wp.clone(value) if self._is_bound and name in self._owned and isinstance(value, wp.array) else value
             for name, value in self._values.items()
         }
         placed = {
@@ -317,11 +336,26 @@ class Component(ParameterOwner):
             "requires_grad": self.requires_grad or placement.requires_grad,
             "in_engine": placement.in_engine,
             "behind_spring": placement.behind_spring,
+            "_is_bound": True,
+            "_is_passed_on": False,
         }
         made = object.__new__(type(self))
         vars(made).update(vars(self) | placed)
         made.finalize(placement.device, placement.num_dofs)
         return made
+
+    def pass_on(self) -> None:
+        """Refuse later changes, since an actuator works with a copy. A component of an actuator can still change."""
+        if self._is_bound:
+            return
+        self._is_passed_on = True
+        for value in self._values.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def shares_arrays(self) -> bool:
+        """Return whether Warp arrays were passed, which actuators share."""
+        return any(isinstance(value, wp.array) and name not in self._owned for name, value in self._values.items())
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         """Copy the parameters to ``device``, one value per DOF. `bound` calls it on the copy.
@@ -333,6 +367,8 @@ class Component(ParameterOwner):
             num_actuators: Number of DOFs, N.
         """
         self._device: wp.Device = wp.get_device(device)
+        if self._device.is_capturing:
+            raise StructureError(f"{type(self).__name__}: cannot be finalized during graph capture; do it before")
         declared = self.declared()
         if declared and not self._values:
             raise StructureError(f"{type(self).__name__}.__init__ must call super().__init__() with the parameters")
@@ -422,6 +458,14 @@ class Component(ParameterOwner):
     @classmethod
     def _check_declaration(cls) -> None:
         """Raise at the definition of the class if it cannot run."""
+        given = {"law": cls.law, "STATES": cls.STATES, "OUTPUTS": cls.OUTPUTS}
+        unused = [name for name, value in (given | {"laws()": cls.laws is not Component.laws}).items() if value]
+        if unused and cls._is_ring:
+            own = [f"{name}()" for name in cls._own_kernel_methods if name not in Component._own_kernel_methods]
+            raise StructureError(
+                f"{cls.__name__}.{unused[0]}: is not used, since its base is a delay without a stage function; "
+                f"override {' and '.join(own) or 'run()'}"
+            )
         if cls.law is None:
             return
         cls._stage_with(cls._declared_laws).check()
@@ -452,17 +496,28 @@ class Component(ParameterOwner):
         return without(self._stage_with(self.laws()), absent)
 
     def is_fused(self) -> bool:
-        """Return whether the component runs inside the actuator's kernel: it has a stage function, and no kernels."""
-        for owner in type(self).__mro__:
-            if owner.__dict__.get("law") is not None or ("laws" in owner.__dict__ and owner is not Component):
-                return True
-            if any(method in owner.__dict__ for method in self._own_kernel_methods):
-                return False
-        return False
+        """Return whether the component runs inside the actuator's kernel: it has a stage function, and no subclass
+        overrides a method that launches it."""
+        return not self._overridden() and bool(self._is_ring or self.laws())
+
+    @classmethod
+    def _overridden(cls) -> list[str]:
+        """Return the methods that classes below the one with the stage function override to launch other kernels."""
+        found: list[str] = []
+        for owner in cls.__mro__:
+            if "_own_kernel_methods" not in vars(owner):
+                found += [method for method in cls._own_kernel_methods if method in vars(owner)]
+            has_laws = "laws" in vars(owner) and owner is not Component
+            if vars(owner).get("law") is not None or has_laws or vars(owner).get("_is_ring"):
+                break
+        return found
+
+    def _check_overrides(self) -> None:
+        """Raise if a method that a subclass overrides would not be called, or could not give all results."""
 
     def is_stateful(self) -> bool:
         """Return whether the component has memory."""
-        return bool(self.STATES)
+        return any(word.rows != 0 for word in self.words())
 
     def is_graphable(self) -> bool:
         """Return whether a step can be captured in a graph."""
@@ -534,7 +589,10 @@ class Component(ParameterOwner):
         dt: float | None,
     ) -> None:
         """Run the closing function, like `run`: write ``effort`` and `CLOSING_OUTPUTS`. Override it with `run`."""
-        run_stage(self, given, results, current_state, next_state, dt, self.stage().closing_stage())
+        stage = self.stage().closing_stage()
+        if stage is not None and stage.laws[0].function is None:
+            stage = dataclasses.replace(stage, laws=(Law(_unchanged),), signals=("effort",))
+        run_stage(self, given, results, current_state, next_state, dt, stage)
 
     def fingerprint(self) -> str:
         """Return a text that identifies properties other than parameters, such as a checksum of weights."""
@@ -558,6 +616,11 @@ class Component(ParameterOwner):
         """Finalize a component that is used outside an actuator."""
         if self._num_actuators != num_actuators:
             self.finalize(device, num_actuators)
+
+
+@wp.func
+def _unchanged(effort: float):
+    return effort
 
 
 def _few_words(value: Any) -> str:

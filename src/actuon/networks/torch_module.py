@@ -87,7 +87,7 @@ class NeuralModule:
             rows = now[None]
             if state is not None:
                 rows = torch.cat([rows, wp.to_torch(getattr(state, name)).reshape(-1, len(now))])
-                wp.to_torch(getattr(pending, name)).copy_(rows[:-1])
+                _write(getattr(pending, name), rows[:-1])
             inputs.append(self._scaled(i, rows[list(self._steps)].T))
         return torch.cat(inputs, dim=1)
 
@@ -99,8 +99,14 @@ class NeuralModule:
             self.module, x, tuple(part.contiguous().to(x.dtype) for part in before)
         )
         for name, value in zip(self.rows, after, strict=True):
-            wp.to_torch(getattr(pending, name)).copy_(value.permute(0, 2, 1).reshape(-1, n))
+            _write(getattr(pending, name), value.permute(0, 2, 1))
         return effort
+
+
+def _write(array: wp.array, values: torch.Tensor) -> None:
+    """Write values per DOF into an array of a state, which may have an axis of robots."""
+    target = wp.to_torch(array)
+    target.copy_(values.reshape(target.shape))
 
 
 def _gathered(array: wp.array, indices: wp.array) -> Any:

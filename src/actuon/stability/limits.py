@@ -320,7 +320,7 @@ class StabilityAnalysis:
         armature = np.zeros(len(columns)) if held is None else held[0].astype(np.float64)
         derivatives = self._derivatives(response)
         factors = stable_factors(loops)
-        added, explicit = derivatives.inertias(kp, kd, dt)
+        _, explicit = derivatives.inertias(kp, kd, dt)
         stiff = np.divide(kp * dt * dt / 4.0, explicit, out=np.ones_like(kp), where=explicit > 0.0)
         stiff = np.where(derivatives.damping, 1.0, stiff)
         most_kp, most_kd = (largest_factors(loops, usages < 1.0, share) for share in (stiff, 1.0 - stiff))

@@ -10,6 +10,7 @@ with a mean and a standard deviation. Scales are folded into the weights when a 
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 import zlib
 from collections.abc import Mapping
@@ -19,12 +20,12 @@ from typing import Any, ClassVar
 import numpy as np
 import warp as wp
 
-from ...arrays import read_array
 from ...declare.config import Config
 from ...declare.parameters import ParameterValue, param
 from ...declare.registry import ComponentKind, register_actuator_component
 from ...errors import ParameterError, StateError, StructureError
-from ...kernel.chain import Law, Network, Stage, custom_signal
+from ...kernel.chain import Network, Stage, custom_signal
+from ...kernel.run_stage import SignalArray
 from ...kernel.state import State, Word
 from ...networks.code import NetworkCode, pack, state_rows
 from ...networks.files import Loaded, as_path, load_metadata, load_network
@@ -173,7 +174,6 @@ class ControllerNeural(Controller):
             self._module = self._prepare_module(loaded)
             self._checksum = zlib.crc32(self.model_path.read_bytes())
             self._rows = self._module.rows
-            self.STATES = tuple(self._rows)  # type: ignore[misc]
             self._try_module()
         else:
             network, fed = self._scaled(loaded.network), self._spec
@@ -182,7 +182,6 @@ class ControllerNeural(Controller):
             self._packed = pack(network, fed.means if fed.is_centred else ())
             self._checksum = zlib.crc32(self._packed.tobytes())
             self._rows = state_rows(network.structure(), self.input_idx, histories)
-            self.STATES = tuple(self._rows)  # type: ignore[misc]
 
     @property
     def input_order(self) -> str | None:
@@ -264,42 +263,39 @@ class ControllerNeural(Controller):
 
     def is_fused(self) -> bool:
         """Return whether the network was recognised. Otherwise PyTorch runs it, and the actuator is staged."""
-        return self._module is None
+        return self._module is None and super().is_fused()
 
     def is_graphable(self) -> bool:
         """Return whether a step can be captured in a graph: not if PyTorch runs the network."""
         return self._module is None
 
-    @classmethod
-    def _check_declaration(cls) -> None:
-        """Skip the check of the class, since only instances have a network."""
-
     def stage(self) -> Stage:
         """Return the description of the network for a kernel."""
+        plain = super().stage()
+        custom = tuple(dict.fromkeys((*plain.custom_inputs, *self.custom_inputs)))
         if self._module is not None:
-            return Stage(self.label(), sensed=True, custom_inputs=self.custom_inputs)
-        return Stage(
-            self.label(),
-            (Law(self.law),),
-            tables=("weights",),
-            sensed=True,
+            return dataclasses.replace(plain, laws=(), custom_inputs=custom)
+        return dataclasses.replace(
+            plain,
+            tables=(*plain.tables, "weights"),
             network=Network(self._code, inputs=self._spec.expressions(), output="network_effort"),
             wide_states=tuple(self._rows),
             wide_rows=tuple(self._rows.values()),
-            custom_inputs=self.custom_inputs,
+            custom_inputs=custom,
         )
 
     def arguments(self) -> dict[str, Any]:
         """Return the kernel's arguments: the packed weights."""
-        return {"weights": self._weights}
+        return {**super().arguments(), "weights": self._weights}
 
     def words(self) -> tuple[Word, ...]:
         """Return the states per DOF. An MLP without past inputs has histories without rows."""
         rows = self._rows or dict.fromkeys(self._spec.histories(), 0)
-        return tuple(Word(name, rows=count) for name, count in rows.items())
+        return (*super().words(), *(Word(name, rows=count) for name, count in rows.items()))
 
     def check_dt(self, dt: float | None) -> float | None:
         """Raise if the time step differs from that of the training data, or warn once."""
+        super().check_dt(dt)
         if self.sample_dt is None or (dt is None and not self.check_sample_dt):
             return dt
         if dt is None or not abs(dt - self.sample_dt) <= _SAMPLE_TOLERANCE * self.sample_dt:
@@ -326,56 +322,36 @@ class ControllerNeural(Controller):
     def _try_module(self) -> None:
         """Call the module once, so that errors occur here instead of in a step."""
         zero, index = wp.zeros(1, dtype=wp.float32, device="cpu"), wp.zeros(1, dtype=wp.uint32, device="cpu")
-        custom = dict.fromkeys(self.custom_inputs, zero)
-        arguments = (zero, zero, zero, zero, None, index, index, index, index, wp.zeros_like(zero))
+        names = ("q", "qd", "target_q", "target_qd", *map(custom_signal, self.custom_inputs))
+        given = dict.fromkeys(names, SignalArray(zero, index))
         try:
-            self._compute_in_torch(*arguments, self.state(1, "cpu"), 0.0, custom_inputs=custom)
+            self._run_module(given, zero, self.state(1, "cpu"), self.state(1, "cpu"))
         except Exception as error:
             raise ParameterError(
                 f"{self._where}: not recognised, and PyTorch cannot call it in the usual convention: "
                 f"{str(error).strip().splitlines()[-1] if str(error) else error!r}"
             ) from error
 
-    def compute(self, *arguments: Any, **keywords: Any) -> None:
-        if self._module is None:
-            super().compute(*arguments, **keywords)
-        else:
-            self._compute_in_torch(*arguments, **keywords)
-
-    compute.__doc__ = Controller.compute.__doc__
-
-    def _compute_in_torch(
+    def _evaluate(
         self,
-        positions: wp.array,
-        velocities: wp.array,
-        target_pos: wp.array,
-        target_vel: wp.array,
-        feedforward: wp.array | None,
-        pos_indices: wp.array,
-        vel_indices: wp.array,
-        target_pos_indices: wp.array,
-        target_vel_indices: wp.array,
-        forces: wp.array,
-        state: NeuralState | None,
+        given: Mapping[str, SignalArray],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
         dt: float | None,
-        device: DeviceLike = None,
-        *,
-        custom_inputs: Mapping[str, wp.array] | None = None,
     ) -> None:
+        if self._module is None:
+            super()._evaluate(given, results, current_state, next_state, dt)
+        else:
+            self._run_module(given, results["effort"], current_state, next_state)
+
+    def _run_module(
+        self, given: Mapping[str, SignalArray], forces: wp.array, state: NeuralState | None, pending: Any
+    ) -> None:
+        """Run the network in PyTorch, from signals to efforts and from a state to the next."""
         assert self._module is not None
-        signals = {
-            "q": (positions, pos_indices),
-            "qd": (velocities, vel_indices),
-            "target_q": (target_pos, target_pos_indices),
-            "target_qd": (target_vel, target_vel_indices),
-        }
-        if feedforward is not None:
-            signals["feedforward"] = feedforward, target_vel_indices
-        for name in self.custom_inputs:
-            signals[custom_signal(name)] = read_array(custom_inputs or {}, name, "custom_inputs"), vel_indices
-        pending = self.state(len(forces), forces.device)
-        self._module.run(signals, forces, state, pending)
-        self._pending = pending
+        arrays = {name: (signal.array, signal.indices) for name, signal in given.items() if signal.array is not None}
+        self._module.run(arrays, forces, state, pending)
 
 
 NeuralControlConfig.component = ControllerNeural
