@@ -268,6 +268,7 @@ def excite(
     from actuon.fit import fit_logs
     from actuon.fit.excite import ExcitationOptions, excite as design, facts_of, from_file, limits_of, motions_of
     from actuon.fit.model import changed
+    from actuon.fit.plants.known_load import with_load
     from actuon.fit.refine import refine
     from actuon.fit.report import draw_excitation
     from actuon.fit.terms import JointFacts, build_model
@@ -283,7 +284,7 @@ def excite(
     moved = plant.read(logs) if logs else None
     if moved is None:
         limits = motion.limits(None)
-        facts = facts_of(settings, limits)
+        facts = facts_of(with_load({}, settings), limits)
     else:
         (joint,) = moved.joints
         limits = motion.limits(limits_of(moved.runs, joint))
@@ -306,7 +307,7 @@ def excite(
         recorded, stated = motions_of(moved.runs, joint), moved.runs[0].settings
     with SearchBar(options.generations) as bar:
         found = design(
-            facts.joint, chosen, values, limits, {**stated, **settings}, options, local=local, progress=bar.motion
+            facts.joint, chosen, values, limits, with_load(stated, settings), options, local=local, progress=bar.motion
         )
     found.save(file)
     picture = file.with_suffix(".png")

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import warp as wp
 
-from ...errors import Fix, LogError, ParameterError
+from ...errors import Fix, LogError, Option, ParameterError, listed
 from ...logs import Log
 from ...typing import DeviceLike
 from ..model import setting_of
@@ -27,6 +27,10 @@ SMOOTHED = 0.06
 """Width [s] of the filter that differentiates positions for speeds and efforts of a joint."""
 _STILL = 1e-3
 """Smallest range of a joint that moves [rad]."""
+_OPTION = Option("load", "--load")
+_INERTIA = "inertia"
+_PENDULUM = ("mass", "length", "arm_mass", "gravity")
+"""Settings of a pendulum, which exclude an inertia."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,17 @@ class Load:
         """Return the load with ``mass`` [kg] and ``length`` [m] of a pendulum, or ``inertia`` [kg·m²].
 
         A pendulum may also have a rod of ``arm_mass`` [kg], and a ``gravity`` [m/s²] other than 9.81.
+
+        Raises:
+            ParameterError: Both a pendulum and an inertia are stated, or neither.
         """
-        if "inertia" in settings:
-            return cls(setting_of(settings, "inertia", where))
+        if _INERTIA in settings:
+            if "mass" in settings and "length" in settings:
+                raise ParameterError(
+                    f"{where}: states an inertia, and mass and length of a pendulum; must state one load: state it by ",
+                    fix=Fix("load=", "--load"),
+                )
+            return cls(setting_of(settings, _INERTIA, where))
         if "mass" not in settings or "length" not in settings:
             raise ParameterError(
                 f"{where}: the load is missing; set mass [kg] and length [m] of a pendulum, or inertia [kg·m²], in the "
@@ -63,6 +75,27 @@ class Load:
         rod = setting_of(settings, "arm_mass", where) if "arm_mass" in settings else 0.0
         g = setting_of(settings, "gravity", where) if "gravity" in settings else GRAVITY
         return cls((mass + rod / 3.0) * length**2, (mass + 0.5 * rod) * g * length)
+
+
+def with_load(settings: Mapping[str, Any], load: Mapping[str, float] | None) -> dict[str, Any]:
+    """Return settings of a log in which a given load replaces the one that they state.
+
+    Args:
+        settings: Settings of a log.
+        load: Some settings of a pendulum, or an inertia. An inertia replaces a pendulum and the other way round; the
+            mass alone replaces that of the log's pendulum. None keeps the load of the log.
+
+    Raises:
+        ParameterError: The load has both an inertia and a setting of a pendulum.
+    """
+    if load is None:
+        return dict(settings)
+    if _INERTIA in load and not load.keys().isdisjoint(_PENDULUM):
+        raise ParameterError(
+            f"got {', '.join(load)}; must be an inertia, or mass and length of a pendulum", option=_OPTION
+        )
+    replaced = _PENDULUM if _INERTIA in load else (_INERTIA,)
+    return {name: value for name, value in settings.items() if name not in replaced} | dict(load)
 
 
 class KnownLoadPlant(LoadedPlant):
@@ -92,6 +125,10 @@ class KnownLoadPlant(LoadedPlant):
     ):
         if not logs:
             raise ParameterError("got no logs; must be at least one")
+        for name in load or ():
+            if name not in (_INERTIA, *_PENDULUM):
+                known = listed(name, (_INERTIA, *_PENDULUM), "settings of a load")
+                raise ParameterError(f"got '{name}'; {known}", option=_OPTION)
         for log in logs:
             if len(log.joints) != 1:
                 raise ParameterError(
@@ -102,7 +139,7 @@ class KnownLoadPlant(LoadedPlant):
         self.runs, self.joints = tuple(logs), logs[0].joint_names
         self.dt = usual_step(logs, STEPS) if dt is None else float(dt)
         self._given = None if load is None else dict(load)
-        self.loads = tuple(Load.of_settings({**log.settings, **(self._given or {})}, log.path) for log in logs)
+        self.loads = tuple(Load.of_settings(with_load(log.settings, self._given), log.path) for log in logs)
         on_grid = [Run.of(log, self.dt, is_held=True) for log in logs]
         loaded = LoadedRuns(
             [run.table(0) for run in on_grid],
