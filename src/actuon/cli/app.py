@@ -81,6 +81,7 @@ def _add(
 _SAFE = "Exit code: 0 no problems, 1 errors"
 _USELESS = "Exit code: 1 if the fit is of no use; the result is still written."
 _FIT = "Example: actuon fit runs/*.csv --load mass=0.49 --load length=0.1 -o servo.yaml"
+_APPLY = "Exit code: 1 if the motors are of no use on these logs.\nExample: actuon fit apply servo.yaml new/*.csv"
 _SELECT = "Example: actuon fit select runs/*.csv --robot robot.xml -o robot.actuon.yaml"
 _NETWORK = "Example: actuon fit network mlp runs/*.csv --load mass=0.49 --load length=0.1 -o servo.safetensors"
 _FLEET = "Example: actuon fit fleet robots/ --load mass=0.49 --load length=0.1 -o fleet.yaml"
@@ -104,7 +105,7 @@ fit_app = _add(
 )
 _add(fit_app, COMMANDS, fit.inspect, "fit inspect LOG... [OPTIONS]", "Example: actuon fit inspect runs/*.csv")
 _add(fit_app, COMMANDS, fit.select, "fit select LOG... -o FILE [OPTIONS]", f"{_USELESS}\n{_SELECT}")
-_add(fit_app, COMMANDS, fit.apply, "fit apply FILE LOG... [OPTIONS]", "Example: actuon fit apply servo.yaml new/*.csv")
+_add(fit_app, COMMANDS, fit.apply, "fit apply FILE LOG... [OPTIONS]", _APPLY)
 _add(fit_app, COMMANDS, fit.excite, "fit excite FILE.csv [LOG...] [OPTIONS]", _EXCITE)
 _add(fit_app, COMMANDS, fit.network, "fit network KIND LOG... -o FILE.safetensors [OPTIONS]", _NETWORK)
 _add(fit_app, COMMANDS, fit.fleet, "fit fleet FOLDER -o fleet.yaml [OPTIONS]", f"{_USELESS}\n{_FLEET}")

@@ -223,8 +223,8 @@ def apply(
     plant: PlantOptions = PlantOptions(),
     as_json: Json = False,
     allow_torch: AllowTorch = False,
-) -> None:
-    """Replay a motor file on logs and print the error.
+) -> int:
+    """Replay a motor file on logs; print the error and a verdict.
 
     The simulation is that of a fit, at its time step, with nothing left to estimate.
 
@@ -241,6 +241,7 @@ def apply(
         print(json.dumps({**found.as_dict(), "findings": findings}, indent=2))
     else:
         print_applied(file, found, findings)
+    return 1 if found.is_useless else 0
 
 
 def excite(

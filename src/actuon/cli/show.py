@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from actuon.fit.fleet_fitting import FleetResult
     from actuon.fit.network_fitting import NetworkResult
     from actuon.fit.select import Compared
+    from actuon.fit.verdict import Verdict
     from actuon.fit.workers import Progress as FitTick
     from actuon.logs import Finding, Log
     from actuon.motors.catalogue import CatalogueMotor
@@ -593,14 +594,11 @@ def unit_of(joint: Any, quantity: str) -> str:
 
 
 def print_fit(result: FitResult) -> None:
-    """Print the result of a fit, warnings and verdict first."""
+    """Print the result of a fit, verdict and warnings first."""
     from actuon.fit.model import place_of
 
     console = make_console()
-    print_warnings(console, result.warnings)
-    for verdict in result.verdicts:
-        if not verdict.is_useless:
-            say(console, verdict.sentence())
+    print_verdicts(console, result.verdicts, result.warnings)
     print_findings(console, result.findings, (run.path for run in result.runs))
     print_models(console, result.compared)
     columns = (
@@ -628,6 +626,14 @@ def print_fit(result: FitResult) -> None:
     say(console, f"mean absolute error {MILLI * result.error:.2f} mrad in all runs, {seconds}")
     if result.held_out is not None:
         say(console, f"in runs that the model was not fitted to: {MILLI * result.held_out:.2f} mrad")
+
+
+def print_verdicts(console: Console, verdicts: Iterable[Verdict], warnings: Iterable[str]) -> None:
+    """Print the verdict on each joint, then the warnings, which begin with bad verdicts."""
+    sentences = {verdict.sentence(): verdict.is_useless for verdict in verdicts}
+    for sentence, is_useless in sentences.items():
+        say(console, f"warning: {sentence}" if is_useless else sentence, "bold" if is_useless else "")
+    print_warnings(console, (warning for warning in warnings if warning not in sentences))
 
 
 def print_warnings(console: Console, warnings: Iterable[str]) -> None:
@@ -724,7 +730,7 @@ def print_applied(actuators: Path, found: Applied, findings: Iterable[Finding]) 
     from actuon.fit.log_names import log_names
 
     console = make_console()
-    print_warnings(console, found.warnings)
+    print_verdicts(console, found.verdicts, found.warnings)
     print_findings(console, findings, found.logs)
     errors = found.as_dict()["mae_mrad"]
     names = log_names(errors["logs"])
@@ -844,7 +850,7 @@ def _related(joint: FleetJoint) -> list[str]:
 def print_network(result: NetworkResult, findings: Sequence[Finding]) -> None:
     """Print a trained network and its errors."""
     console = make_console()
-    print_warnings(console, result.warnings)
+    print_verdicts(console, result.applied.verdicts, result.warnings)
     print_findings(console, findings, result.applied.logs)
     print_models(console, result.compared)
     trained = result.trained

@@ -121,8 +121,10 @@ def fit_models(
     (found,) = run_searches([search], workers, lambda title: progress)
     refined = refine_all(plant, models, found.values, 0 if found.interrupted else refine_steps, workers)
     errors = refined.errors(plant)
+    joints = tuple(map(_fitted_joint, plant.joints, models, refined.estimates))
+    doubts = {joint.name: _doubt(joint) for joint in joints}
     return FitResult(
-        joints=tuple(map(_fitted_joint, plant.joints, models, refined.estimates)),
+        joints=joints,
         runs=tuple(
             RunError(run.path, joint, float(errors[r, j]))
             for r, run in enumerate(plant.runs)
@@ -136,7 +138,7 @@ def fit_models(
         seconds=time.monotonic() - begin,
         dt=plant.dt,
         findings=tuple(findings_of(plant)),
-        verdicts=judge(plant.runs, plant.joints, errors),
+        verdicts=judge(plant.runs, plant.joints, errors, units=plant.units, doubts=doubts, rests_on=plant.rests_on),
         cautions=tuple(_step_cautions(plant.dt, refined, float(errors.mean()))),
         per_log=varying(plant, refined.models, refined.values, "log"),
         per_robot=varying(plant, refined.models, refined.values, "robot"),
@@ -175,6 +177,18 @@ def _fitted_joint(name: str, model: Model, estimate: Estimate) -> FittedJoint:
     )
     open_questions = tuple(undetermined(model.parameters, estimate.jacobian, estimate.noise))
     return FittedJoint(name, model, estimate.values, parameters, open_questions, estimate.covariance)
+
+
+def _doubt(joint: FittedJoint) -> str:
+    """Return a reason to doubt the parameters of a joint; empty if there is none."""
+    bounded = [p for p in joint.parameters if p.at_bound in ("low", "high")]
+    if bounded:
+        others = f" and {len(bounded) - 1} more" if len(bounded) > 1 else ""
+        end = f"is at the {bounded[0].at_bound} end of its range"
+        return f"the parameter {bounded[0].path}{others} {end}; free it in a wider range, or fix it"
+    if 2 * len(joint.undetermined) > len(joint.parameters):
+        return "the logs do not determine most of the parameters; record motion that shows them, or fix some"
+    return ""
 
 
 def _at_bound(parameter: Parameter, value: float) -> str:

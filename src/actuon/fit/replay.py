@@ -21,6 +21,7 @@ from .network_replay import OUTSIDE, network_step, outside_of
 from .plants.plant import Plant
 from .refine import judge_runs
 from .result import encoder_offsets, large_offsets, offsets_as_dict
+from .verdict import Verdict, judge
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,12 @@ class Applied:
     """Share of samples outside the training range of a network, by joint."""
     encoder_offsets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Encoder offsets [rad or m] by log and joint, if estimated per log."""
+    verdicts: tuple[Verdict, ...] = ()
+    """Verdict on the actuator of each joint."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings to read before using the errors."""
+        """Warnings to read before using the errors, besides the verdicts."""
         lost = [path for path, own in zip(self.logs, self.errors, strict=True) if not np.isfinite(own).all()]
         diverged = [f"{path}: the simulation diverges with these actuators" for path in dict.fromkeys(lost)]
         outside = [
@@ -47,6 +50,11 @@ class Applied:
             if share > OUTSIDE
         ]
         return (*diverged, *large_offsets(self.encoder_offsets), *outside)
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether the verdict on any joint is bad."""
+        return any(verdict.is_useless for verdict in self.verdicts)
 
     @property
     def mean(self) -> float:
@@ -66,6 +74,7 @@ class Applied:
                 "joints": {joint: _mean(milli[:, j]) for j, joint in enumerate(self.joints)},
                 "logs": {path: _mean(milli[rows]) for path, rows in by_log.items()},
             },
+            "verdict": {verdict.joint: verdict.as_dict() for verdict in self.verdicts},
             **offsets_as_dict(self.encoder_offsets),
             **({"outside_training_range": dict(self.outside)} if self.outside else {}),
             **({"warnings": list(self.warnings)} if self.warnings else {}),
@@ -120,11 +129,17 @@ def apply_models(plant: Plant, models: Sequence[Model], values: Sequence[np.ndar
     logs = tuple(run.path for run in plant.runs)
     if plant.log_parameters:
         errors, per_log = judge_runs(plant, models, values)
-        return Applied(plant.joints, logs, errors, encoder_offsets=encoder_offsets(per_log))
+        offsets = encoder_offsets(per_log)
+        return Applied(plant.joints, logs, errors, encoder_offsets=offsets, verdicts=_verdicts(plant, errors))
     residuals = [run[0] for run in plant.residuals(plant.trials(models, [own[None] for own in values]))]
     errors = np.array([np.abs(run).mean(axis=0) for run in residuals])
     errors[~np.isfinite(errors)] = np.inf
-    return Applied(plant.joints, logs, errors, outside_of(plant, models, residuals))
+    outside = outside_of(plant, models, residuals)
+    return Applied(plant.joints, logs, errors, outside, verdicts=_verdicts(plant, errors))
+
+
+def _verdicts(plant: Plant, errors: np.ndarray) -> tuple[Verdict, ...]:
+    return judge(plant.runs, plant.joints, errors, units=plant.units, rests_on=plant.rests_on)
 
 
 def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoints: bool = False) -> list[Model]:

@@ -224,14 +224,15 @@ def excitation_grid(found: Excitation, limits: Limits) -> Grid:
 
 def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[str]:
     yield f"# Fit of {', '.join(joint.name for joint in result.joints)}\n"
+    sentences = {verdict.sentence(): verdict.is_useless for verdict in result.verdicts}
+    for sentence, is_useless in sentences.items():
+        yield f"**Warning: {sentence}.**\n" if is_useless else f"{sentence}.\n"
     for warning in result.warnings:
-        yield f"**Warning: {warning}.**\n"
+        if warning not in sentences:
+            yield f"**Warning: {warning}.**\n"
     yield f"Mean absolute error of positions, closed loop: **{MILLI * result.error:.2f} mrad** in the fitted runs."
     if result.held_out is not None:
         yield f"In held-out runs: **{MILLI * result.held_out:.2f} mrad**."
-    for verdict in result.verdicts:
-        if not verdict.is_useless:  # which is a warning
-            yield f"{verdict.sentence()}."
     yield f"{result.evaluations} candidates in {result.seconds:.0f} s, seed {result.seed}.\n"
     if result.findings:
         yield "## Findings in the logs\n"

@@ -265,7 +265,12 @@ class FitResult:
             dataclasses.replace(run, held_out=float(error))
             for run, error in zip(self.runs, np.ravel(errors), strict=True)
         )
-        return dataclasses.replace(self, runs=runs, compared=compared)
+        by_joint = np.mean(errors, axis=0)
+        verdicts = tuple(
+            dataclasses.replace(verdict, held_out=float(error))
+            for verdict, error in zip(self.verdicts, by_joint, strict=True)
+        )
+        return dataclasses.replace(self, runs=runs, verdicts=verdicts, compared=compared)
 
 
 def encoder_offsets(per_log: Varying) -> dict[str, dict[str, float]]:

@@ -21,6 +21,7 @@ from ..fit.plants.plant import Plant
 from ..fit.plants.robot import RobotPlant
 from ..fit.result import FitResult
 from ..fit.search import SearchOptions
+from ..fit.verdict import Verdict, judge
 from ..logs import Log, read_log
 from ..robot_files.formats import USD_FORMATS
 from ..robot_files.paths import stage_names
@@ -53,6 +54,8 @@ class Replayed:
     """[rad]."""
     simulated: np.ndarray
     """[rad]."""
+    verdict: Verdict | None = None
+    """Verdict on the present values."""
 
     @property
     def error(self) -> float:
@@ -92,9 +95,11 @@ class LogReplay:
         models = [Model(name, configs[name], ()) for name in self.joints]
         trials = self._plant.trials(models, [model.start[None] for model in models])
         (residual,) = (run[0] for run in self._plant.residuals(trials))
-        time = self.log.time - self.log.time[0]
+        time, plant = self.log.time - self.log.time[0], self._plant
+        errors = np.abs(residual).mean(axis=0)[None]
+        verdicts = judge(plant.runs, plant.joints, errors, units=plant.units, rests_on=plant.rests_on)
         return [
-            Replayed(joint.name, time, joint.command, joint.position, joint.position + residual[:, i])
+            Replayed(joint.name, time, joint.command, joint.position, joint.position + residual[:, i], verdicts[i])
             for i, joint in enumerate(self.log.joints)
         ]
 
@@ -146,7 +151,8 @@ class Fitted:
     """Mean absolute error with the previous values [rad]."""
     after: float
     interrupted: bool
-    warnings: tuple[str, ...]
+    remarks: tuple[str, ...]
+    """Verdict on each joint, and warnings."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -184,7 +190,9 @@ def fit_log(
     before = sum(joint.error for joint in replayed) / len(replayed)
     result = replay.fit(configs, paths, lambda generation, error: tell((generation, error, before)))
     found = {joint.name: joint.actuator for joint in result.joints}
-    return Fitted(found, before, result.error, result.interrupted, result.warnings)
+    verdicts = (verdict.sentence() for verdict in result.verdicts)
+    remarks = tuple(dict.fromkeys([*verdicts, *result.warnings]))
+    return Fitted(found, before, result.error, result.interrupted, remarks)
 
 
 class LogWork:
@@ -276,7 +284,7 @@ class LogWork:
         else:
             self._session.do(self._session.set_configs, fitted.configs)
             ended = " (stopped early)" if fitted.interrupted else ""
-            self.status = "; ".join([f"fit: {after}, {before} before{ended}", *fitted.warnings])
+            self.status = "; ".join([f"fit: {after}, {before} before{ended}", *fitted.remarks])
         self.progress = None
 
 

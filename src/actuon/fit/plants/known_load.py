@@ -140,6 +140,8 @@ class KnownLoadPlant(LoadedPlant):
         self.dt = usual_step(logs, STEPS) if dt is None else float(dt)
         self._given = None if load is None else dict(load)
         self.loads = tuple(Load.of_settings(with_load(log.settings, self._given), log.path) for log in logs)
+        stated = with_load(logs[0].settings, self._given)
+        self.rests_on = f"all torques scale with the stated {_INERTIA if _INERTIA in stated else 'mass'}"
         on_grid = [Run.of(log, self.dt, is_held=True) for log in logs]
         loaded = LoadedRuns(
             [run.table(0) for run in on_grid],

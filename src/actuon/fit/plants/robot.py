@@ -125,6 +125,11 @@ class RobotPlant(Plant):
         self._batches = [*self._batches[-1:], batch]
         return batch
 
+    @property
+    def units(self) -> tuple[str, ...]:
+        """See `Plant.units`: those of the joints in the robot's file."""
+        return self._robot.units
+
     def adapt(self, joint: int, model: Model) -> Model:
         """Return the model of a joint as the robot can fit it.
 
@@ -167,7 +172,9 @@ class RobotPlant(Plant):
             loads.append(LoadsAlong(inertia[:, joint], load[:, joint], push[:, joint]))
         armature = float(self._robot.armature[joint])
         facts = {"robot": self._robot.digest, "joints of the plant": ", ".join(self.joints)}
-        return JointAlone((self.joints[joint], joint), self._on_grid, loads, self.scales()[joint], armature, facts)
+        return JointAlone(
+            (self.joints[joint], joint, self.units[joint]), self._on_grid, loads, self.scales()[joint], armature, facts
+        )
 
     def _motion(self, log: Log) -> tuple[np.ndarray, ...]:
         """Return inertias, loads, pushes, positions, velocities and accelerations along a log, shapes (T, J)."""

@@ -79,6 +79,14 @@ class RobotModel:
         return np.array(self.model.dof_armature[self.columns])
 
     @property
+    def units(self) -> tuple[str, ...]:
+        """Unit of the position of each joint, ``"rad"`` or ``"m"``."""
+        import mujoco
+
+        kinds = self.model.jnt_type[self.model.dof_jntid[self.columns]]
+        return tuple("m" if kind == mujoco.mjtJoint.mjJNT_SLIDE else "rad" for kind in kinds)
+
+    @property
     def links(self) -> list[int]:
         """Index of the link that each joint moves, among the links of the robot."""
         from ...sim.mujoco.model import links_of

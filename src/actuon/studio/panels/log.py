@@ -129,9 +129,17 @@ class LogPanel:
         lines = [f"<div>{html.escape(work.status)}</div>"] if work.status else []
         rows = "".join(
             f'<tr><td style="padding-right:1em">{html.escape(joint.joint)}</td>'
-            f'<td data-actuon="error">{work.shown_error(joint.error)} mean error</td></tr>'
+            f'<td data-actuon="error">{work.shown_error(joint.error)} mean error</td>'
+            f'<td data-actuon="verdict">{_level(joint)}</td></tr>'
             for joint in work.replayed
         )
         lines += [f"<table>{rows}</table>"] if rows else []
         lines += [f'<div style="color:{RED}">{html.escape(work.error)}</div>'] if work.error else []
         return f'<div style="margin:0.3em 0.8em;font-size:0.85em">{"".join(lines)}</div>'
+
+
+def _level(joint: Replayed) -> str:
+    """Return the level of the verdict on a joint, with the sentence as its tooltip."""
+    if joint.verdict is None:
+        return ""
+    return f'<span title="{html.escape(joint.verdict.sentence())}">{joint.verdict.level}</span>'
