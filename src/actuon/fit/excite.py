@@ -23,11 +23,13 @@ import numpy as np
 from ..errors import Fix, Option, ParameterError, RobotFileError, require
 from ..files import replacing
 from ..logs import JointLog, Log
+from ..logs.noise import without_spikes
 from ..robot_files.provenance import Provenance
 from ..typing import PathLike
 from .model import Model, from_unit, place_of, to_unit, value_at
 from .plants.known_load import SMOOTHED, KnownLoadPlant, Load
 from .plants.plant import Scales
+from .plants.runs import smooth_motion
 from .refine import CONFIDENCE, Estimate, along_singular_vectors, undetermined
 from .replay import models_of
 from .terms import JointFacts, build_model
@@ -556,12 +558,12 @@ def limits_of(logs: Sequence[Log], joint: str) -> Limits:
     lows, highs, speeds = [], [], []
     for log in logs:
         own = log.joint(joint)
-        for path in (own.position, own.command):
+        for path in (without_spikes(own.position), own.command):
             if path is not None:
                 lows.append(path.min())
                 highs.append(path.max())
         at = log.joint_names.index(joint)
-        speeds.append(np.abs(log.derivatives(SMOOTHED)[1][:, at]).max())
+        speeds.append(np.abs(smooth_motion(log, SMOOTHED)[1][:, at]).max())
     return Limits(float(min(lows)), float(max(highs)), float(max(speeds)) or None)
 
 

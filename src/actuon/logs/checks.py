@@ -29,6 +29,8 @@ _RELATED, _BETTER = 0.9, 4.0
 correlation with the joint's own command must be."""
 _FURTHEST = 2.0
 """Longest lag of positions behind commands that is searched [s]."""
+_SAG = 0.1
+"""Largest distance of a stated supply from the measured range, as a share, that load and charge explain."""
 _FOLLOWS = 0.5
 """Correlation with the command from which on a joint moves, however slow the log: fast motion then looks like noise."""
 
@@ -278,6 +280,22 @@ def check_joints(log: Log) -> Iterator[Finding]:
             "",
             f"positions lag commands by {abs(np.median(drifts)):.3g} s {more} in the second half than in the first: "
             "their clocks run at different speeds",
+        )
+
+
+def check_supply(log: Log) -> Iterator[Finding]:
+    """Yield a finding if the settings state another supply voltage than the log has."""
+    stated = log.settings.get("vin")
+    measured = next((joint.supply for joint in log.joints if joint.supply is not None), None)
+    if not isinstance(stated, (int, float)) or measured is None:
+        return
+    low, high = (float(end) for end in np.quantile(measured, (0.01, 0.99)))
+    if not (1.0 - _SAG) * low <= stated <= (1.0 + _SAG) * high:
+        yield _warning(
+            "supply",
+            "vin",
+            f"supply: the settings state vin {stated:.4g} V, but the log has {np.median(measured):.4g} V ({low:.4g} to "
+            f"{high:.4g}); a servo model takes the stated one: correct it in the log or in a mapping",
         )
 
 

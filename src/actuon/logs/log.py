@@ -50,6 +50,7 @@ FindingKind: TypeAlias = Literal[
     "swapped",
     "lag",
     "drift",
+    "supply",  # a stated voltage that the measured one contradicts
     "robot",  # a change of the robot's file by a plant
 ]
 Severity: TypeAlias = Literal["info", "warning"]

@@ -18,7 +18,7 @@ from ..model import setting_of
 from ..resume import digest
 from .load_batch import LoadedPlant, LoadedRuns
 from .plant import Scales
-from .runs import Run, usual_step
+from .runs import Run, largest, smooth_motion, usual_step
 
 GRAVITY = 9.81
 STEPS = (0.004, 0.002, 0.001, 0.0005)
@@ -178,11 +178,11 @@ class KnownLoadPlant(LoadedPlant):
 
 def _scales(log: Log, load: Load) -> tuple[float, float, float, float]:
     """Return effort, speed, inertia and range of the position in one log. See `Scales`."""
-    position, velocity, acceleration = log.derivatives(SMOOTHED)
+    position, velocity, acceleration = smooth_motion(log, SMOOTHED)
     effort = load.inertia * acceleration + load.gravity * np.sin(position)
     return (
         float(np.quantile(np.abs(effort), 0.98)),
-        float(np.abs(velocity).max()),
+        largest(velocity),
         load.inertia,
         float(np.ptp(position)),
     )
