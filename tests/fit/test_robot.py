@@ -572,7 +572,7 @@ def test_zeros_of_encoders_are_found_for_each_log_and_those_of_a_new_log_from_it
     result.save(tmp_path / "pendulum.yaml")
     applied = apply(tmp_path / "pendulum.yaml", plant("third.csv"))
     assert applied.mean < 3.0 * result.error
-    assert applied.as_dict()["zeros_mrad"]["third.csv"]["hip"] == pytest.approx(40.0, abs=2.0)
+    assert applied.as_dict()["encoder_offsets_mrad"]["third.csv"]["hip"] == pytest.approx(40.0, abs=2.0)
     assert apply(tmp_path / "pendulum.yaml", plant("third.csv", encoder_offset_per_log=False)).mean > 3.0 * applied.mean
 
 

@@ -140,7 +140,7 @@ def _fit(
     moved = plant.read(logs)
     if output.author is not None:
         check_robot(output.author, moved.joints, output.force)
-    with cluster as workers, SearchBar() as bar:
+    with cluster as workers, SearchBar(moved) as bar:
         result = fit_logs(
             model=model, select=chosen, plant=moved, progress=bar.search, resume=resume, workers=workers, **known
         )
@@ -296,7 +296,7 @@ def excite(
         chosen = changed(build_model(model or _DEFAULT_MODEL, facts), known["fix"], known["free"])
         values = chosen.start
     else:
-        with cluster as workers, SearchBar() as bar:
+        with cluster as workers, SearchBar(moved) as bar:
             result = fit_logs(model=model, plant=moved, progress=bar.search, workers=workers, **known)
         chosen, values = result.joints[0].model, result.joints[0].values
     local, recorded = None, None
@@ -306,7 +306,7 @@ def excite(
         rates = [len(run) / run.duration for run in moved.runs]
         options = dataclasses.replace(options, rate=float(np.clip(np.median(rates), 10.0, 2000.0)))
         recorded, stated = motions_of(moved.runs, joint), moved.runs[0].settings
-    with SearchBar(options.generations) as bar:
+    with SearchBar(total=options.generations) as bar:
         found = design(
             facts.joint, chosen, values, limits, with_load(stated, settings), options, local=local, progress=bar.motion
         )
@@ -355,7 +355,7 @@ def network(
     candidates = candidates_of(moved, model, select=chosen, fix=known["fix"], free=known["free"])
     options = known["options"]
     share = min(1.0, options.generations / SearchOptions.generations)
-    with cluster as workers, SearchBar() as bar:
+    with cluster as workers, SearchBar(moved) as bar:
         result = fit_network(
             moved, kind, candidates, options=options, share=share, progress=bar.search, workers=workers
         )
@@ -411,7 +411,7 @@ def fleet(
         check_folder(robots_folder(output.output))
         for name in plants:
             check_new(robots_folder(output.output) / f"{name}.yaml", force=output.force)
-    with cluster as workers, SearchBar() as bar:
+    with cluster as workers, SearchBar(next(iter(plants.values()))) as bar:
         result = fit_fleet(
             plants, model=model, select=_listed(models) or select, progress=bar.search, workers=workers, **known
         )

@@ -19,6 +19,7 @@ from .result import FitResult, FittedJoint, FittedParameter, RunError
 from .search import Search, SearchOptions, run_searches
 from .select import compare
 from .terms import JointFacts, build_model, usual_models
+from .units import error_text
 from .verdict import judge
 from .workers import Progress, ProgressFactory, Workers
 
@@ -139,28 +140,28 @@ def fit_models(
         dt=plant.dt,
         findings=tuple(findings_of(plant)),
         verdicts=judge(plant.runs, plant.joints, errors, units=plant.units, doubts=doubts, rests_on=plant.rests_on),
-        cautions=tuple(_step_cautions(plant.dt, refined, float(errors.mean()))),
+        cautions=tuple(_step_cautions(plant, refined, errors)),
         per_log=varying(plant, refined.models, refined.values, "log"),
         per_robot=varying(plant, refined.models, refined.values, "robot"),
     )
 
 
-def _step_cautions(dt: float, refined: Refined, error: float) -> Iterator[str]:
+def _step_cautions(plant: Plant, refined: Refined, errors: np.ndarray) -> Iterator[str]:
     """Yield a warning if half the time step changes the error, or a parameter by more than its statistical error."""
     changes = []
-    for model, own in zip(refined.models, refined.estimates, strict=True):
-        half = own.half_error
+    for joint, (model, own) in enumerate(zip(refined.models, refined.estimates, strict=True)):
+        half, error, unit = own.half_error, float(errors[:, joint].mean()), plant.units[joint]
         if half is None:
             continue
         if max(half, error) > _STEP_MATTERS * min(half, error) + 1e-3:
-            changes.append(f"the error is {1e3 * half:.1f} mrad instead of {1e3 * error:.1f}")
+            changes.append(f"the error is {error_text(half, unit, 1)} instead of {error_text(error, unit, 1)}")
         at_half = from_unit(model.parameters, to_unit(model.parameters, own.values) + own.step_change)
         for i, p in enumerate(model.parameters):
             change = abs(own.step_change[i]) * (p.width if p.scale == LOG else 1.0)
             if change > _VALUE_MATTERS and own.step_change[i] ** 2 > 0.5 * own.covariance[i, i]:
                 changes.append(f"{p.path} is about {at_half[i]:.3g} instead of {own.values[i]:.3g}")
     if changes:
-        yield f"at half the time step of {dt:g} s, {', '.join(changes)}: fit with a shorter time step (dt)"
+        yield f"at half the time step of {plant.dt:g} s, {', '.join(changes)}: fit with a shorter time step (dt)"
 
 
 def findings_of(plant: Plant) -> Iterator[Finding]:

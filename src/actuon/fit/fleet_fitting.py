@@ -141,7 +141,8 @@ def _pooled(robots: Sequence[Sequence[Compared]]) -> list[Compared]:
     """Pool models that were compared robot by robot over the runs of all robots."""
     pooled = []
     for own in zip(*robots, strict=False):
-        by_run = np.concatenate([one.by_run for one in own])
+        by_run = np.concatenate([one.by_run / one.scales for one in own])
         train = float(np.mean([one.train for one in own]))
-        pooled.append(Compared(own[0].name, own[0].parameters, train, float(by_run.mean()), {}, by_run))
+        mean = float(by_run.mean())
+        pooled.append(Compared(own[0].name, own[0].parameters, train, mean, {}, by_run, unit=own[0].unit))
     return mark_chosen(pooled)

@@ -31,6 +31,7 @@ from .replay import Applied, apply_models
 from .search import SearchOptions
 from .select import Compared, compare, folds_of
 from .terms import JointFacts
+from .units import error_text
 from .workers import LocalWorkers, ProgressFactory, Workers
 
 KINDS = ("mlp", "lstm", "gru")
@@ -164,8 +165,8 @@ class NetworkResult:
             best = min(physical, key=lambda one: one.held_out)
             if best.held_out < network.held_out:
                 yield (
-                    f"{best.name} is better on held-out runs, {1e3 * best.held_out:.1f} mrad instead of "
-                    f"{1e3 * network.held_out:.1f}: fit the model {best.name}"
+                    f"{best.name} is better on held-out runs, {error_text(best.held_out, best.unit, 1)} instead of "
+                    f"{error_text(network.held_out, best.unit, 1)}: fit the model {best.name}"
                 )
 
     def save(self, path: PathLike) -> Path:
@@ -180,7 +181,7 @@ class NetworkResult:
         yaml = path.with_suffix(".yaml")
         origin = Provenance(
             models={self.joint: model.name},
-            error=self.applied.mean,
+            error=self.applied.means,
             logs=tuple(sorted(log_names(self.applied.logs).values())),
             seed=self.seed,
             dt=self.trained.dt,
@@ -191,7 +192,7 @@ class NetworkResult:
         return yaml
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result as plain data for JSON, with errors in mrad."""
+        """Return the result as plain data for JSON, with errors in mrad, or in mm if the joint slides."""
         return {
             "network": self.trained.kind,
             "joint": self.joint,
@@ -265,9 +266,8 @@ def fit_network(
     compared = list(physical)
     if train and np.isfinite(errors).all():
         by_fold = {fold.name: float(errors[list(fold.runs)].mean()) for fold in folds}
-        compared.append(
-            Compared(kind, trained.parameters, float(np.mean(train)), float(errors.mean()), by_fold, errors)
-        )
+        means = float(np.mean(train)), float(errors.mean())
+        compared.append(Compared(kind, trained.parameters, *means, by_fold, errors, unit=plant.units[0]))
     return NetworkResult(joint, trained, setting, gain, applied, tuple(compared), outside, options.seed)
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from ..errors import require
 from .model import LOG, Model, Parameter, from_unit
 from .plants.plant import Plant, Trials
+from .units import error_scales
 from .workers import LocalWorkers, Progress, ProgressFactory, Workers
 
 Varying = Mapping[str, Mapping[str, Mapping[str, float]]]
@@ -141,12 +142,13 @@ class Problem:
     def __init__(self, plant: Plant, unknowns: Unknowns, joints: Sequence[int] | None = None):
         self.plant, self.unknowns = plant, unknowns
         self._joints = list(range(len(plant.joints)) if joints is None else joints)
+        self._scales = error_scales(plant)[self._joints] if len(self._joints) > 1 else np.ones(1)
         self.lengths: list[int] = [len(run) for run in plant.runs for _ in self._joints]
         """Numbers of residuals of each joint in each run."""
         self._last: tuple[bytes, np.ndarray, np.ndarray] | None = None
 
     def residuals(self, shares: np.ndarray) -> np.ndarray:
-        """Return simulated − measured positions [rad], shape (samples,)."""
+        """Return simulated − measured positions [rad or m; shares of the motion if some slide], shape (samples,)."""
         return self._at(shares)[0]
 
     def jacobian(self, shares: np.ndarray) -> np.ndarray:
@@ -216,7 +218,8 @@ class Problem:
     def _simulate(self, points: np.ndarray, plant: Plant | None = None) -> list[np.ndarray]:
         """Return residuals of the joints that count, by run, shapes (C, J, T)."""
         runs = (plant or self.plant).residuals(self.unknowns.trials(points))
-        return [np.where(np.isfinite(run), run, _DIVERGED)[..., self._joints].swapaxes(1, 2) for run in runs]
+        own = (np.where(np.isfinite(run), run, _DIVERGED)[..., self._joints] / self._scales for run in runs)
+        return [run.swapaxes(1, 2) for run in own]
 
     def descend(self, steps: int) -> np.ndarray:
         """Return shares with a smaller error than the start values, or the start values.

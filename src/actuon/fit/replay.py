@@ -21,6 +21,7 @@ from .network_replay import OUTSIDE, network_step, outside_of
 from .plants.plant import Plant
 from .refine import judge_runs
 from .result import encoder_offsets, large_offsets, offsets_as_dict
+from .units import in_shown, key_of, means_by_unit, only_mean
 from .verdict import Verdict, judge
 
 
@@ -58,32 +59,54 @@ class Applied:
 
     @property
     def mean(self) -> float:
-        """Mean error over joints and runs [rad]."""
-        return float(self.errors.mean())
+        """Mean error over joints and runs [rad, or m if all joints slide].
+
+        Raises:
+            StateError: Some joints turn and some slide; see `means`.
+        """
+        return only_mean(self.means, "'means'")
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Mean errors of the joints that turn [rad] and slide [m], by this unit."""
+        return means_by_unit(self.errors.mean(axis=0).tolist(), self._units)
+
+    @property
+    def _units(self) -> list[str]:
+        """Unit of the position of each joint."""
+        known = {verdict.joint: verdict.unit for verdict in self.verdicts}
+        return [known.get(joint, "rad") for joint in self.joints]
+
+    def unit_of(self, joint: str) -> str:
+        """Return the unit of a joint's position, ``"rad"`` or ``"m"``."""
+        return self._units[self.joints.index(joint)]
+
+    def by_log(self, unit: str) -> dict[str, Any]:
+        """Return the errors of the joints with a unit, as they are shown: mean, by joint, and by log."""
+        rows = {path: [i for i, own in enumerate(self.logs) if own == path] for path in dict.fromkeys(self.logs)}
+        joints = [j for j, own in enumerate(self._units) if own == unit]
+
+        def mean(errors: np.ndarray) -> float | None:
+            return in_shown(float(errors.mean()), unit)
+
+        return {
+            "mean": mean(self.errors[:, joints]),
+            "joints": {self.joints[j]: mean(self.errors[:, j]) for j in joints},
+            "logs": {path: mean(self.errors[np.ix_(own, joints)]) for path, own in rows.items()},
+        }
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the errors [mrad] as plain data for JSON: mean, by joint, and by log.
+        """Return the errors as plain data for JSON: mean, by joint, and by log; in mrad, and in mm for sliding joints.
 
         Windows of a log are averaged. None if the simulation diverged.
         """
-        by_log = {path: [i for i, own in enumerate(self.logs) if own == path] for path in dict.fromkeys(self.logs)}
-        milli = 1e3 * self.errors
         return {
-            "mae_mrad": {
-                "mean": _mean(milli),
-                "joints": {joint: _mean(milli[:, j]) for j, joint in enumerate(self.joints)},
-                "logs": {path: _mean(milli[rows]) for path, rows in by_log.items()},
-            },
+            **{key_of("mae", unit): self.by_log(unit) for unit in self.means},
             "verdict": {verdict.joint: verdict.as_dict() for verdict in self.verdicts},
-            **offsets_as_dict(self.encoder_offsets),
+            **offsets_as_dict(self.encoder_offsets, self.unit_of),
             **({"outside_training_range": dict(self.outside)} if self.outside else {}),
             **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
-
-
-def _mean(errors: np.ndarray) -> float | None:
-    mean = float(errors.mean())
-    return mean if np.isfinite(mean) else None
 
 
 def replay_step(path: PathLike, allow_unsafe_torch_checkpoints: bool = False) -> float | None:

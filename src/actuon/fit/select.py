@@ -20,6 +20,7 @@ from .model import Model
 from .plants.plant import Plant
 from .refine import judge_runs, refine_all
 from .search import Search, SearchOptions, run_searches
+from .units import error_scales, error_unit, in_shown, key_of
 from .workers import ProgressFactory, Workers
 
 _MOST_FOLDS = 6
@@ -43,27 +44,30 @@ class Compared:
     parameters: int
     """Number of free parameters of all joints."""
     train: float
-    """Mean absolute error [rad] in the fitted runs."""
+    """Mean absolute error in the fitted runs [unit]."""
     held_out: float
-    """Mean absolute error [rad] in held-out runs."""
+    """Mean absolute error in held-out runs [unit]."""
     by_fold: dict[str, float]
-    """Mean absolute error of each held-out fold [rad], by name."""
+    """Mean absolute error of each held-out fold [unit], by name."""
     by_run: np.ndarray
-    """Held-out errors [rad], shape (R, J)."""
+    """Held-out errors [rad or m], shape (R, J)."""
     values: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
     """Values fitted without each fold: a list with one array of shape (P,) for each joint, by name of the fold."""
     chosen: bool = False
+    unit: str = "rad"
+    """Unit of mean errors: rad, m, or empty for shares of the motion, if some joints turn and some slide."""
+    scales: np.ndarray = dataclasses.field(default_factory=lambda: np.ones(1))
+    """Divisors that bring the errors of the joints to this unit, shape (J,) or (1,)."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain data for JSON, with errors in mrad."""
-        by_fold = {name: error * 1e3 for name, error in self.by_fold.items()}
+        """Return the comparison as plain data for JSON, with errors in mrad, in mm, or in percent of the motion."""
+        by_fold = {name: in_shown(error, self.unit) for name, error in self.by_fold.items()}
         return {
             "model": self.name,
             "parameters": self.parameters,
-            "train_mrad": self.train * 1e3,
-            "held_out_mrad": self.held_out * 1e3,
-            "held_out_folds_mrad": by_fold,
-            "held_out_groups_mrad": by_fold,  # the former key
+            key_of("train", self.unit): in_shown(self.train, self.unit),
+            key_of("held_out", self.unit): in_shown(self.held_out, self.unit),
+            key_of("held_out_folds", self.unit): by_fold,
             "chosen": self.chosen,
         }
 
@@ -110,6 +114,7 @@ def compare(
     are complete are compared.
     """
     folds = folds_of(plant.runs)
+    unit, scales = error_unit(plant), error_scales(plant)
     plants = [plant.subset([i for i in range(len(plant.runs)) if i not in fold.runs]) for fold in folds]
     searches = [
         Search(own, tuple(models), options or SearchOptions(), f"{models[0].name} without {fold.name}")
@@ -126,17 +131,18 @@ def compare(
             found = next(results)
             if found.interrupted:
                 return mark_chosen(compared)
-            values[fold.name], error = list(found.values), float(found.errors.mean())
+            values[fold.name], error = list(found.values), float((found.errors / scales).mean())
             if plant.couples_joints or plant.log_parameters:  # the search leaves out windows and offsets
                 refined = refine_all(own, models, found.values)
                 values[fold.name] = [each.values for each in refined.estimates]
-                error = float(refined.errors(own).mean())
+                error = float((refined.errors(own) / scales).mean())
             train.append(error)
             errors[list(fold.runs)] = judge_runs(plant.subset(fold.runs), models, values[fold.name])[0]
         number = sum(len(model.parameters) for model in models)
-        by_fold = {fold.name: float(errors[list(fold.runs)].mean()) for fold in folds}
-        mean = float(np.mean(train)), float(errors.mean())
-        compared.append(Compared(models[0].name, number, *mean, by_fold, errors, values))
+        scaled = errors / scales
+        by_fold = {fold.name: float(scaled[list(fold.runs)].mean()) for fold in folds}
+        means = float(np.mean(train)), float(scaled.mean())
+        compared.append(Compared(models[0].name, number, *means, by_fold, errors, values, unit=unit, scales=scales))
     return mark_chosen(compared)
 
 
@@ -146,7 +152,7 @@ def mark_chosen(compared: Sequence[Compared]) -> list[Compared]:
         return []
     best = min(compared, key=lambda one: one.held_out)
     for one in sorted(compared, key=lambda one: (one.parameters, one.held_out)):
-        more = (one.by_run - best.by_run).mean(axis=1)
+        more = ((one.by_run - best.by_run) / best.scales).mean(axis=1)
         noise = float(more.std(ddof=1) / np.sqrt(len(more))) if len(more) > 1 else 0.0
         if one is best or float(more.mean()) <= noise:
             return [dataclasses.replace(each, chosen=each is one) for each in compared]

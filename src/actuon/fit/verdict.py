@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,6 +13,7 @@ import numpy as np
 from ..logs import JointLog, Log
 from ..logs.checks import is_still
 from ..logs.noise import motion_of, noise_of
+from .units import in_shown, key_of, shown_unit, to_shown
 
 Level = Literal["good", "limited", "bad"]
 _NOISE = 10.0
@@ -154,10 +154,10 @@ class Verdict:
         return ". ".join(f"{reason[0].upper()}{reason[1:]}" if i else reason for i, reason in enumerate(reasons))
 
     def _milli(self, value: float) -> str:
-        return f"{1e3 * value:.3g} m{self.unit}"
+        return f"{to_shown(value, self.unit):.3g} {shown_unit(self.unit)}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain data for JSON, with errors in mrad, or in mm if the unit is m.
+        """Return the verdict as plain data for JSON, with errors in mrad, or in mm for a joint that slides.
 
         Examples:
             >>> simple = {"as_command": 0.142, "simplest": 0.142, "simplest_name": "position = command"}
@@ -177,17 +177,12 @@ class Verdict:
             "text": self.sentence(),
             "useless": self.is_useless,
             "unit": self.unit,
-            **{f"{name}_m{self.unit}": in_milli(error) for name, error in errors.items()},
+            **{key_of(name, self.unit): in_shown(error, self.unit) for name, error in errors.items()},
             "simplest": self.simplest_name,
             "cause": self._why,
             "moves": self.moves,
             "rests_on": self.rests_on,
         }
-
-
-def in_milli(error: float | None) -> float | None:
-    """Return an error in mrad or mm; None if it is unknown or the simulation diverged."""
-    return 1e3 * error if error is not None and math.isfinite(error) else None
 
 
 def judge(

@@ -26,7 +26,7 @@ STEPS = (0.004, 0.002, 0.001, 0.0005)
 SMOOTHED = 0.06
 """Width [s] of the filter that differentiates positions for speeds and efforts of a joint."""
 _STILL = 1e-3
-"""Smallest range of a joint that moves [rad]."""
+"""Smallest range of a joint that moves [rad or m]."""
 _OPTION = Option("load", "--load")
 _INERTIA = "inertia"
 _PENDULUM = ("mass", "length", "arm_mass", "gravity")
@@ -38,7 +38,7 @@ class Load:
     """Load of a joint, which hangs at position 0.
 
     Args:
-        inertia: Moment of inertia about the joint [kg·m²].
+        inertia: Moment of inertia about the joint [kg·m²], or the mass of a joint that slides [kg].
         gravity: Mass times gravity times length [N·m], the effort that holds it level.
     """
 
@@ -48,6 +48,22 @@ class Load:
     def __post_init__(self) -> None:
         if not 0.0 < self.inertia < math.inf:
             raise ParameterError(f"load: inertia: got {self.inertia}; must be finite and > 0 [kg·m²]")
+
+    @classmethod
+    def of_sliding_joint(cls, settings: Mapping[str, Any], where: str = "load") -> Load:
+        """Return the load of a joint that slides level: its ``mass`` or ``inertia`` [kg].
+
+        Raises:
+            ParameterError: The mass is missing, or the settings are those of a pendulum.
+        """
+        names = [name for name in ("mass", _INERTIA) if name in settings]
+        if len(names) != 1 or "length" in settings:
+            raise ParameterError(
+                f"{where}: the load of a joint that slides is its mass [kg], without a length; state it in the file or "
+                "by ",
+                fix=Fix("load=", "--load"),
+            )
+        return cls(setting_of(settings, names[0], where))
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any], where: str = "load") -> Load:
@@ -103,7 +119,8 @@ class KnownLoadPlant(LoadedPlant):
 
     Args:
         logs: Runs, each with one joint.
-        load: ``mass`` [kg] and ``length`` [m] of a pendulum, or ``inertia`` [kg·m²]. Overrides the logs' settings.
+        load: ``mass`` [kg] and ``length`` [m] of a pendulum, or ``inertia`` [kg·m²]; the ``mass`` [kg] of a joint that
+            slides. Overrides the logs' settings.
         dt: Time step [s]. Default: 4, 2, 1 or 0.5 ms, close to that of the logs.
         device: Device of the simulation.
 
@@ -139,9 +156,12 @@ class KnownLoadPlant(LoadedPlant):
         self.runs, self.joints = tuple(logs), logs[0].joint_names
         self.dt = usual_step(logs, STEPS) if dt is None else float(dt)
         self._given = None if load is None else dict(load)
-        self.loads = tuple(Load.of_settings(with_load(log.settings, self._given), log.path) for log in logs)
-        stated = with_load(logs[0].settings, self._given)
-        self.rests_on = f"all torques scale with the stated {_INERTIA if _INERTIA in stated else 'mass'}"
+        slides = self.units == ("m",)
+        load_of = Load.of_sliding_joint if slides else Load.of_settings
+        stated = [with_load(log.settings, self._given) for log in logs]
+        self.loads = tuple(load_of(own, log.path) for own, log in zip(stated, logs, strict=True))
+        named = "inertia" if not slides and _INERTIA in stated[0] else "mass"
+        self.rests_on = f"all {'forces' if slides else 'torques'} scale with the stated {named}"
         on_grid = [Run.of(log, self.dt, is_held=True) for log in logs]
         loaded = LoadedRuns(
             [run.table(0) for run in on_grid],
@@ -171,7 +191,8 @@ class KnownLoadPlant(LoadedPlant):
         efforts, speeds, inertias, ranges = (np.array(column) for column in zip(*found, strict=True))
         if ranges.max() < _STILL:
             raise LogError(
-                f"{self.runs[0].path}: the joint moves less than {_STILL:g} rad in every log; a fit needs motion"
+                f"{self.runs[0].path}: the joint moves less than {_STILL:g} {self.units[0]} in every log; a fit needs "
+                "motion"
             )
         return [Scales(*(float(column.max()) for column in (efforts, speeds, inertias, ranges)))]
 
