@@ -801,6 +801,8 @@ def print_excitation(found: Excitation, model: str, recorded: Motion | None) -> 
     if recorded is not None:
         say(console, f"logs: {recorded.sentence()}")
     say(console, f"motion: {found.motion.sentence()}")
+    if found.interrupted:
+        say(console, "the search was interrupted: this is the best motion so far")
     for sentence in found.told:
         say(console, f"identifies {sentence}")
     for sentence in found.open:
@@ -818,8 +820,9 @@ def print_fleet(result: FleetResult) -> None:
     robots = result.robots.values()
     findings = (finding for own in robots for finding in own.findings)
     print_findings(console, findings, (run.path for own in robots for run in own.runs))
-    if len(result.robots) < FEWEST:
-        say(console, f"only {len(result.robots)} robots were fitted: too few to compare")
+    if not result.is_comparable:
+        few = f"only {len(result.robots)} robots were fitted: too few to compare"
+        say(console, few if len(result.robots) < FEWEST else "the robots have different models: they are not compared")
         return
     fleet = fleet_of(result.robots, [""] * len(result.robots))
     units = {joint.unit for joint in fleet.joints}

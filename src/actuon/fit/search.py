@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import require
 from ..typing import PathLike
+from .interrupts import check
 from .model import Model, from_unit, to_unit
 from .plants.plant import Plant
 from .resume import SearchLog, search_inputs
@@ -188,6 +189,7 @@ def run_task(task: SearchTask, progress: Progress | None = None) -> SearchResult
     search = CmaSearch(task)
     try:
         while not search.is_done:
+            check()
             search.step()
             if progress is not None:
                 progress(search.generation, search.errors)
@@ -314,15 +316,13 @@ def _side_by_side(joints: Sequence[Sequence[SearchTask]], told: Progress | None)
     try:
         while running := [search for search in every if not search.is_done]:
             for search in running:
+                check()
                 search.step()
             if told is not None and not all(search.is_done for search in running):
                 best = [np.min([search.errors for search in starts], axis=0) for starts in parts]
                 told(max(search.generation for search in every), np.concatenate(best))
     except KeyboardInterrupt:
         is_interrupted = True
-        for search in every:
-            if not search.generation and not search.is_done:  # each needs a result
-                search.step()
     return [[search.result(interrupted=is_interrupted) for search in starts] for starts in parts]
 
 
