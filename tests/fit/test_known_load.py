@@ -10,6 +10,7 @@ import actuon
 from actuon.fit.model import Model, Parameter
 from actuon.fit.plants.known_load import KnownLoadPlant, Load
 from actuon.fit.plants.plant import Plant
+from actuon.logs import JointLog, Log
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
 from tests.support.trials import errors_of, residuals_of
 
@@ -127,6 +128,30 @@ def test_a_load_is_that_of_the_log_or_the_one_given():
     with pytest.raises(actuon.ActuonError, match="drop: the load is missing; set mass"):
         KnownLoadPlant([bare])
     KnownLoadPlant([bare], {"inertia": 0.01})
+
+
+def test_a_load_that_is_given_replaces_that_of_the_log():
+    time = np.arange(0.0, 1.0, 0.01)
+    joint = JointLog("joint", np.sin(3.0 * time), np.sin(3.0 * time))
+    disc = Log("disc", time, (joint,), {"inertia": 0.01})
+    pendulum = Log("pendulum", time, (joint,), {"mass": 2.0, "length": 0.5})
+    both = Log("both", time, (joint,), {"inertia": 0.01, "mass": 2.0, "length": 0.5})
+    given = {"mass": 4.0, "length": 0.5}
+    for log in (disc, pendulum, both):
+        assert KnownLoadPlant([log], given).loads == (Load(1.0, 4.0 * 9.81 * 0.5),)
+        assert KnownLoadPlant([log], {"inertia": 0.3}).loads == (Load(0.3),)
+    assert KnownLoadPlant([disc], given).subset([0]).loads == KnownLoadPlant([disc], given).loads
+    assert KnownLoadPlant([pendulum], {"mass": 1.0}).loads == (Load(0.25, 1.0 * 9.81 * 0.5),)
+    for refused, said in (
+        ({"inertia": 0.3, "mass": 1.0}, "load: got inertia, mass; must be an inertia, or mass and length"),
+        ({"mas": 1.0, "length": 0.2}, "load: got 'mas'; .*mass"),
+    ):
+        with pytest.raises(actuon.ParameterError, match=said):
+            KnownLoadPlant([pendulum], refused)
+    with pytest.raises(actuon.ParameterError, match="both: states an inertia, and mass and length of a pendulum"):
+        KnownLoadPlant([both])
+    with pytest.raises(actuon.ParameterError, match="disc: the load is missing; set mass"):
+        KnownLoadPlant([disc], {"mass": 1.0})
 
 
 def test_a_path_that_the_chain_has_not_is_refused_with_those_that_it_has():

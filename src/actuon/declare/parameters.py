@@ -205,7 +205,7 @@ def rounded(value: SupportsFloat) -> float:
 
 def unit_at_joint(unit: str, slides: bool) -> str:
     """Return the unit of a parameter for a revolute or a sliding joint: N·m/rad or N/m."""
-    return unit.replace("N·m", "N").replace("rad", "m") if slides else unit
+    return unit.replace("N·m", "N").replace("kg·m²", "kg").replace("rad", "m") if slides else unit
 
 
 def param(

@@ -12,6 +12,7 @@ steps, ramps, reversals, sines and chirps.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,11 +24,14 @@ import numpy as np
 from ..errors import Fix, Option, ParameterError, RobotFileError, require
 from ..files import replacing
 from ..logs import JointLog, Log
+from ..logs.noise import without_spikes
 from ..robot_files.provenance import Provenance
 from ..typing import PathLike
+from .interrupts import check, held_interrupts
 from .model import Model, from_unit, place_of, to_unit, value_at
 from .plants.known_load import SMOOTHED, KnownLoadPlant, Load
 from .plants.plant import Scales
+from .plants.runs import smooth_motion
 from .refine import CONFIDENCE, Estimate, along_singular_vectors, undetermined
 from .replay import models_of
 from .terms import JointFacts, build_model
@@ -185,6 +189,8 @@ class Excitation:
     """Confidence intervals of each parameter before and after."""
     open: tuple[str, ...]
     """Sentences on parameters that stay undetermined."""
+    interrupted: bool = False
+    """Whether the search was interrupted."""
 
     @property
     def velocity(self) -> np.ndarray:
@@ -368,8 +374,9 @@ def excite(
     segments = int(np.clip(round(options.seconds / 1.5), 3, 16))
     shapes = Trajectories(limits.low, limits.high, start, options.seconds, options.rate, segments)
     experiment = Experiment(joint, model, values, limits, settings, shapes, local, options.seed)
-    command = _search(experiment, options, progress)
-    return _described(experiment, command)
+    with held_interrupts():
+        command, is_interrupted = _search(experiment, options, progress)
+    return dataclasses.replace(_described(experiment, command), interrupted=is_interrupted)
 
 
 class Experiment:
@@ -475,14 +482,23 @@ class Experiment:
         return np.where(is_finite, -0.5 * more / len(self.values), np.inf)
 
 
-def _search(experiment: Experiment, options: ExcitationOptions, progress: Progress | None) -> np.ndarray:
-    """Return the commands of the best motion: random motions first, then recombinations, then CMA-ES."""
+def _search(experiment: Experiment, options: ExcitationOptions, progress: Progress | None) -> tuple[np.ndarray, bool]:
+    """Return the commands of the best motion: random motions first, then recombinations, then CMA-ES.
+
+    The second value is whether the search was interrupted after it had found a motion.
+    """
     shapes, rng = experiment.shapes, np.random.default_rng(options.seed)
     best, best_cost, best_command = shapes.usual(), math.inf, None
     search: Any = None
     least = math.inf
     known: list[tuple[float, np.ndarray]] = []
     for generation in range(options.generations):
+        try:
+            check()
+        except KeyboardInterrupt:
+            if best_command is None:
+                raise
+            return best_command, True
         if generation < _RANDOM:
             asked = rng.uniform(0.0, 1.0, (_POPULATION, shapes.dimension))
             asked[0] = best
@@ -513,7 +529,7 @@ def _search(experiment: Experiment, options: ExcitationOptions, progress: Progre
         raise ParameterError(
             f"found no motion within the limits; the best one exceeds them by {100.0 * least:.0f} %: widen the limits"
         )
-    return best_command
+    return best_command, False
 
 
 def _recombined(rng: np.random.Generator, parents: Sequence[np.ndarray], shapes: Trajectories) -> np.ndarray:
@@ -556,12 +572,12 @@ def limits_of(logs: Sequence[Log], joint: str) -> Limits:
     lows, highs, speeds = [], [], []
     for log in logs:
         own = log.joint(joint)
-        for path in (own.position, own.command):
+        for path in (without_spikes(own.position), own.command):
             if path is not None:
                 lows.append(path.min())
                 highs.append(path.max())
         at = log.joint_names.index(joint)
-        speeds.append(np.abs(log.derivatives(SMOOTHED)[1][:, at]).max())
+        speeds.append(np.abs(smooth_motion(log, SMOOTHED)[1][:, at]).max())
     return Limits(float(min(lows)), float(max(highs)), float(max(speeds)) or None)
 
 
