@@ -431,15 +431,16 @@ class Attachment:
             return
         robot, dof = divmod(int(np.flatnonzero(~np.isfinite(efforts))[0]), self.articulation.num_dofs)
         time = self.articulation.simulation.time
-        raise SimulationError(f"t = {time:.6g} s: {self.not_finite(robot, dof)}")
+        raise SimulationError(f"t = {time:.6g} s: {self.not_finite(robot, dof)[0]}")
 
-    def not_finite(self, robot: int, column: int) -> str:
-        """Describe an effort that is not finite."""
+    def not_finite(self, robot: int, column: int) -> tuple[str, str]:
+        """Return a description of an effort that is not finite, and the name of its joint."""
         robots = self.articulation
-        return (
+        text = (
             f"the effort of joint '{robots.dof_names[column]}' of '{robots.paths[robot]}' is "
             f"{self._efforts.applied.numpy()[robot, column]}; check its target and parameters"
         )
+        return text, robots.dof_names[column]
 
     def set_dof_feedforward_effort_targets(
         self, target_feedforward_efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None

@@ -530,10 +530,10 @@ class Component(ParameterOwner):
 
     def check_dt(self, dt: float | None) -> float | None:
         """Return the time step [s], or raise if it is not allowed."""
-        if not self.uses_dt():
-            return dt
         if dt is None:
-            raise StateError(f"{type(self).__name__} depends on the time step: step() needs dt [s]")
+            if self.uses_dt():
+                raise StateError(f"{type(self).__name__} depends on the time step: step() needs dt [s]")
+            return None
         if not isinstance(dt, (int, float, np.number)) or not 0.0 <= dt <= _LARGEST_DT:
             raise StateError(f"dt: got {dt!r}; must be a finite number ≥ 0 [s]")
         return float(dt)

@@ -166,8 +166,8 @@ class Motor(Protocol):
     def has_run(self, time: float) -> None:
         """Update telemetry after a program or kernels ran from ``time`` [s] on."""
 
-    def not_finite(self, robot: int, column: int) -> str:
-        """Describe an effort that is not finite."""
+    def not_finite(self, robot: int, column: int) -> tuple[str, str]:
+        """Return a description of an effort that is not finite, and the name of its joint."""
 
     def ends_step_at(self, time: float) -> bool:
         """Return whether the user stepped them for the step that begins at ``time`` [s]."""

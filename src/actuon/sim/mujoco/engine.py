@@ -10,8 +10,8 @@ import mujoco
 import numpy as np
 import warp as wp
 
-from ...errors import RobotFileError, SimulationError
-from ..divergence import StateWatch
+from ...errors import RobotFileError
+from ..divergence import StateWatch, divergence
 from ..motor import Motor, MotorProgram
 from ..robots import Robot
 from .added import MujocoModel
@@ -128,12 +128,17 @@ class MujocoEngine:
         notes, dt = self._batch.notes, self.dt
         found = np.flatnonzero(notes[:, 0])
         env = int(found[notes[found, 1].argmin()])
-        status, steps, motor, column, robot = notes[env].tolist()
-        time = _later(begin, steps, dt)
-        if status == NOT_FINITE:
-            raise SimulationError(f"t = {time:.6g} s: {motors[motor].not_finite(robot, column)}")
-        self.watch.extend(steps - 1, begin)
-        self.watch.check(time, dt, False, env)
+        status, steps = notes[env, :2].tolist()
+        if status != NOT_FINITE:
+            self.watch.extend(steps - 1, begin)
+        causes = {}
+        for other in found.tolist():
+            kind, _, motor, column, robot = notes[other].tolist()
+            is_effort = kind == NOT_FINITE
+            causes[other] = (
+                motors[motor].not_finite(robot, column) if is_effort else self.watch.what_diverged(dt, other)
+            )
+        raise divergence(_later(begin, steps, dt), env, causes)
 
     def step_maps(self, robot: Robot, dt: float, viscous: np.ndarray | None = None) -> MujocoStepMaps:
         """Return linear maps of steps of ``dt`` [s] for small motions of a robot."""
