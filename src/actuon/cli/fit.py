@@ -310,7 +310,7 @@ def excite(
         if result.interrupted:  # there is no motion yet
             raise KeyboardInterrupt
         chosen, values = result.joints[0].model, result.joints[0].values
-    local, recorded = None, None
+    local, recorded, unit = None, None, "rad" if moved is None else moved.units[0]
     stated: Mapping[str, Any] = {}
     if moved is not None:
         local = refine(moved, [chosen], [values], 0, steps=0)
@@ -319,7 +319,15 @@ def excite(
         recorded, stated = motions_of(moved.runs, joint), moved.runs[0].settings
     with SearchBar(total=options.generations) as bar:
         found = design(
-            facts.joint, chosen, values, limits, with_load(stated, settings), options, local=local, progress=bar.motion
+            facts.joint,
+            chosen,
+            values,
+            limits,
+            with_load(stated, settings),
+            options,
+            local=local,
+            progress=bar.motion,
+            unit=unit,
         )
     found.save(file)
     picture = file.with_suffix(".png")
