@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from .chains import chains
 from .command_line import command_line
-from .fits import fits
+from .fits import fits, fits_without_information
 from .gradients import gradients
 from .mjcf_flags import mjcf_flags
 from .motors import delays, motors
@@ -33,5 +33,6 @@ RIGS = {
         mjcf_flags,
         command_line,
         fits,
+        fits_without_information,
     )
 }

@@ -108,6 +108,15 @@ def test_a_fit_of_a_joint_that_slides_is_in_its_units(tmp_path):
     assert (joint.unit, joint.errors[0]) == ("m", pytest.approx(result.error, rel=1e-4))
 
 
+def test_a_motion_to_record_is_in_the_units_of_the_joint(tmp_path):
+    save_log(tmp_path / "run.csv", only(moved("run.csv", mass=MASS), "cart"))
+    search = ("--model", "pd", "--starts", 1, "--generations", 8, "--seconds", 2)
+    printed = command("fit", "excite", tmp_path / "next.csv", tmp_path / "run.csv", *search)
+    assert (tmp_path / "next.csv").read_text().startswith("t,cmd_cart [m]\n")
+    assert "m/s" in printed
+    assert not re.search(r"rad\b|N·m|kg·m²", printed), printed
+
+
 def test_errors_of_joints_that_turn_and_slide_are_not_averaged(robot, tmp_path):
     logs = [moved("first.csv"), moved("second.csv ")]
     plant = RobotPlant(robot, logs, dt=DT)

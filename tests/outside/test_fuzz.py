@@ -38,7 +38,7 @@ SLICES = {
 """Seed and number of examples of each rig: seeds that compile little and start no simulation."""
 
 
-OPTIMISED = ("fits",)
+OPTIMISED = ("fits", "fits_without_information")
 """Rigs that simulate more than they compile, in `test_fuzz_fits`."""
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,7 @@ from cyclopts import Parameter
 
 import actuon
 from actuon.errors import ParameterError, RobotFileError
-from actuon.files import check_folder
+from actuon.files import check_folder, json_text
 
 from .fit_options import (
     MODEL,
@@ -95,6 +94,7 @@ def fit(
         own = {field.name: getattr(output, field.name) for field in dataclasses.fields(FleetOutput)}
         return fleet(logs[0], **compared, output=FleetOutput(**own))
     if former.select or former.models:
+        refuse("--select and --models, which choose the model", ("--model", model))
         return select(*logs, **common, models=former.models, resume=resume, output=output)
     return _fit(logs, plant, False, model, free, search, resume, output)
 
@@ -193,7 +193,7 @@ def inspect(
         raise ParameterError("no logs. Pass files, folders or glob patterns")
     read = read_logs(logs, columns)
     if as_json:
-        print(json.dumps({"logs": [_described(log) for log in read]}, indent=2))
+        print(json_text({"logs": [_described(log) for log in read]}))
     else:
         print_logs(make_console(), read)
 
@@ -247,7 +247,7 @@ def apply(
     moved = plant.read(logs, None if plant.dt is not None else replay_step(file, allow_torch))
     found, findings = applied(file, moved, allow_torch), list(findings_of(moved))
     if as_json:
-        print(json.dumps({**found.as_dict(), "findings": findings}, indent=2))
+        print(json_text({**found.as_dict(), "findings": findings}))
     else:
         print_applied(file, found, findings)
     return 1 if found.is_useless else 0
@@ -310,7 +310,7 @@ def excite(
         if result.interrupted:  # there is no motion yet
             raise KeyboardInterrupt
         chosen, values = result.joints[0].model, result.joints[0].values
-    local, recorded = None, None
+    local, recorded, unit = None, None, "rad" if moved is None else moved.units[0]
     stated: Mapping[str, Any] = {}
     if moved is not None:
         local = refine(moved, [chosen], [values], 0, steps=0)
@@ -319,7 +319,15 @@ def excite(
         recorded, stated = motions_of(moved.runs, joint), moved.runs[0].settings
     with SearchBar(total=options.generations) as bar:
         found = design(
-            facts.joint, chosen, values, limits, with_load(stated, settings), options, local=local, progress=bar.motion
+            facts.joint,
+            chosen,
+            values,
+            limits,
+            with_load(stated, settings),
+            options,
+            local=local,
+            progress=bar.motion,
+            unit=unit,
         )
     found.save(file)
     picture = file.with_suffix(".png")
@@ -459,7 +467,7 @@ def _present(
 ) -> None:
     """Print a result as JSON, or as tables and the files that were written."""
     if as_json:
-        print(json.dumps(as_dict(), indent=2))
+        print(json_text(as_dict()))
         return
     show()
     for path in written:

@@ -35,6 +35,7 @@ from .plants.runs import smooth_motion
 from .refine import CONFIDENCE, Estimate, along_singular_vectors, undetermined
 from .replay import models_of
 from .terms import JointFacts, build_model
+from .units import at_joint
 
 UNNAMED = "joint"
 _MARGIN = 0.97
@@ -137,13 +138,19 @@ class Motion:
     """Share of the time at speeds below 0.1 rad/s."""
     reversals: int
     """Number of changes of direction."""
+    unit: str = "rad"
+    """Unit of positions, ``"rad"`` or ``"m"``."""
 
     def sentence(self) -> str:
         """Return the summary as text."""
         return (
-            f"from {self.low:.2f} to {self.high:.2f} rad, up to {self.speed:.1f} rad/s, {100.0 * self.slow:.0f} % of "
-            f"the time slower than {_SLOW:g} rad/s, {self.reversals} reversals"
+            f"from {self.low:.2f} to {self.high:.2f} {self.unit}, up to {self.speed:.1f} {self.unit}/s, "
+            f"{100.0 * self.slow:.0f} % of the time slower than {_SLOW:g} {self.unit}/s, {self.reversals} reversals"
         )
+
+
+def _logged(joint: str, position: np.ndarray, command: np.ndarray | None, unit: str) -> JointLog:
+    return JointLog(joint, position, command, units={"position": unit, "command": unit})
 
 
 def motion_of(log: Log, joint: str) -> Motion:
@@ -157,6 +164,7 @@ def motion_of(log: Log, joint: str) -> Motion:
         float(np.abs(velocity).max()),
         float(np.mean(np.abs(velocity) < _SLOW)),
         int(np.sum(np.diff(directions) != 0.0)),
+        log.joint(joint).unit,
     )
 
 
@@ -169,6 +177,7 @@ def motions_of(logs: Sequence[Log], joint: str) -> Motion:
         max(one.speed for one in found),
         float(np.average([one.slow for one in found], weights=[log.duration for log in logs])),
         sum(one.reversals for one in found),
+        found[0].unit,
     )
 
 
@@ -191,6 +200,8 @@ class Excitation:
     """Sentences on parameters that stay undetermined."""
     interrupted: bool = False
     """Whether the search was interrupted."""
+    unit: str = "rad"
+    """Unit of positions: rad, or m for a joint that slides, whose efforts are in N."""
 
     @property
     def velocity(self) -> np.ndarray:
@@ -206,7 +217,7 @@ class Excitation:
     @property
     def motion(self) -> Motion:
         """Summary of the predicted motion."""
-        return motion_of(Log("motion", self.time, (JointLog(self.joint, self.position),)), self.joint)
+        return motion_of(Log("motion", self.time, (_logged(self.joint, self.position, None, self.unit),)), self.joint)
 
     @property
     def narrower(self) -> float:
@@ -214,15 +225,17 @@ class Excitation:
         return float(np.exp(np.mean([math.log(max(one.narrower, 1e-12)) for one in self.parameters])))
 
     def save(self, path: PathLike) -> None:
-        """Write the commands as CSV, with the columns ``t`` [s] and ``cmd_JOINT`` [rad]."""
+        """Write the commands as CSV: ``t`` [s], and ``cmd_JOINT`` [rad], or ``cmd_JOINT [m]``."""
         rows = (f"{t:.6g},{q:.6g}\n" for t, q in zip(self.time, self.command, strict=True))
         with replacing(Path(path)) as partial:
-            partial.write_text(f"t,cmd_{self.joint}\n" + "".join(rows), encoding="utf-8")
+            unit = " [m]" if self.unit == "m" else ""
+            partial.write_text(f"t,cmd_{self.joint}{unit}\n" + "".join(rows), encoding="utf-8")
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the time series as plain data for JSON."""
         return {
             "joint": self.joint,
+            "unit": self.unit,
             "seconds": float(self.time[-1]),
             "narrower": self.narrower,
             "position": [float(self.position.min()), float(self.position.max())],
@@ -354,6 +367,7 @@ def excite(
     *,
     local: Estimate | None = None,
     progress: Progress | None = None,
+    unit: str = "rad",
 ) -> Excitation:
     """Search for the motion that narrows the intervals of the parameters most.
 
@@ -366,6 +380,7 @@ def excite(
         options: Length of the motion and of the search for it.
         local: Estimate from the logs so far. Default: only the ranges are known.
         progress: Callback after each generation.
+        unit: Unit of the joint's position, ``"rad"`` or ``"m"``.
     """
     options = options or ExcitationOptions()
     if not model.parameters:
@@ -373,7 +388,7 @@ def excite(
     start = float(np.clip(0.0, limits.low, limits.high))
     segments = int(np.clip(round(options.seconds / 1.5), 3, 16))
     shapes = Trajectories(limits.low, limits.high, start, options.seconds, options.rate, segments)
-    experiment = Experiment(joint, model, values, limits, settings, shapes, local, options.seed)
+    experiment = Experiment(joint, model, values, limits, settings, shapes, local, options.seed, unit)
     with held_interrupts():
         command, is_interrupted = _search(experiment, options, progress)
     return dataclasses.replace(_described(experiment, command), interrupted=is_interrupted)
@@ -384,11 +399,11 @@ class Experiment:
 
     def __init__(
         self, joint: str, model: Model, values: np.ndarray, limits: Limits, settings: Mapping[str, Any],
-        shapes: Trajectories, local: Estimate | None, seed: int,
+        shapes: Trajectories, local: Estimate | None, seed: int, unit: str = "rad",
     ):  # fmt: skip
         self.joint, self.model, self.values, self.limits = joint, model, np.asarray(values, float), limits
         self._settings = {**settings, **model.settings}
-        self.shapes = shapes
+        self.shapes, self.unit = shapes, unit
         self.local = local
         self.noise = _NOISE if local is None else max(local.noise, 1e-5)
         count = len(model.parameters)
@@ -409,7 +424,7 @@ class Experiment:
     def _plant(self, commands: np.ndarray) -> KnownLoadPlant:
         still = np.full(commands.shape[1], self.shapes.start)
         logs = [
-            Log("excitation", self.shapes.time, (JointLog(self.joint, still, command),), self._settings)
+            Log("excitation", self.shapes.time, (_logged(self.joint, still, command, self.unit),), self._settings)
             for command in commands
         ]
         return KnownLoadPlant(logs)
@@ -556,7 +571,12 @@ def _described(experiment: Experiment, command: np.ndarray) -> Excitation:
         intervals.append([(float(low), float(high)) for low, high in zip(*ends, strict=True)])
     parameters = tuple(
         ParameterGain(
-            p.path, place_of(model.actuator, p.path).declared.unit, value, first, second, float(after[i] / before[i])
+            p.path,
+            at_joint(place_of(model.actuator, p.path).declared.unit, p.path, experiment.unit),
+            value,
+            first,
+            second,
+            float(after[i] / before[i]),
         )
         for i, (p, value, first, second) in enumerate(
             zip(model.parameters, experiment.values.tolist(), *intervals, strict=True)
@@ -564,7 +584,16 @@ def _described(experiment: Experiment, command: np.ndarray) -> Excitation:
     )
     known = np.zeros((0, count)) if experiment.local is None else experiment.local.jacobian
     unclear = tuple(undetermined(model.parameters, np.concatenate([known, jacobian]), experiment.noise))
-    return Excitation(experiment.joint, experiment.shapes.time, command, positions[0], efforts[0], parameters, unclear)
+    return Excitation(
+        experiment.joint,
+        experiment.shapes.time,
+        command,
+        positions[0],
+        efforts[0],
+        parameters,
+        unclear,
+        unit=experiment.unit,
+    )
 
 
 def limits_of(logs: Sequence[Log], joint: str) -> Limits:

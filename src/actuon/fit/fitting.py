@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ..errors import Option, ParameterError
 from ..logs import Finding, Log
 from ..typing import PathLike
 from .interrupts import held_interrupts
@@ -24,6 +25,7 @@ from .units import error_scales, error_text
 from .verdict import judge
 from .workers import Progress, ProgressFactory, Workers
 
+_MODEL = Option("model", "--model")
 _STEP_MATTERS = 1.2
 """Largest ratio between the errors at the time step and at half of it."""
 _VALUE_MATTERS = 0.025
@@ -127,6 +129,9 @@ def candidates_of(
     free: Mapping[str, tuple[float, float] | None] | None = None,
 ) -> list[list[Model]]:
     """Return the models to fit or to compare, simple ones first, each as a list by joint. See `fit_logs`."""
+    if model is not None and select is not False:
+        given = model if isinstance(model, str) else model.name
+        raise ParameterError(f"got '{given}', with 'select', which chooses a model; pass one of them", option=_MODEL)
     facts = [JointFacts(s, plant.runs, joint) for s, joint in zip(plant.scales(), plant.joints, strict=True)]
     selected = usual_models(facts)
     usual = plant.usual_model or selected[-1]

@@ -33,7 +33,7 @@ from .log_names import log_names
 from .plants.plant import Plant
 from .result import FitResult, named_offsets
 from .select import Compared
-from .units import error_text, shown_means, shown_unit, to_shown
+from .units import at_joint, error_text, shown_means, shown_unit, to_shown
 
 _COLUMNS = 3
 _MOST_PANELS = 24
@@ -190,10 +190,11 @@ def draw_excitation(found: Excitation, limits: Limits, path: Path) -> Path:
 
 def excitation_grid(found: Excitation, limits: Limits) -> Grid:
     """Return charts of a motion to record, and of the confidence intervals after it."""
+    unit, effort_unit = found.unit, at_joint("N·m", "", found.unit)
     signals = (
-        ("position [rad]", found.position, (limits.low, limits.high)),
-        ("velocity [rad/s]", found.velocity, () if limits.speed is None else (-limits.speed, limits.speed)),
-        ("effort [N·m]", found.effort, () if limits.effort is None else (-limits.effort, limits.effort)),
+        (f"position [{unit}]", found.position, (limits.low, limits.high)),
+        (f"velocity [{unit}/s]", found.velocity, () if limits.speed is None else (-limits.speed, limits.speed)),
+        (f"effort [{effort_unit}]", found.effort, () if limits.effort is None else (-limits.effort, limits.effort)),
     )
     position, velocity, effort = (
         Chart(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..actuator.config import ActuatorConfig
-from ..files import replacing
+from ..files import json_text, replacing
 from ..logs import Finding
 from ..robot_files.provenance import Provenance, Scaled
 from ..robot_files.yaml import ActuatorEntry, save_actuators
@@ -286,7 +285,7 @@ class FitResult:
     def save_json(self, path: PathLike) -> None:
         """Write `as_dict` as JSON."""
         with replacing(Path(path)) as partial:
-            partial.write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
+            partial.write_text(json_text(self.as_dict()) + "\n", encoding="utf-8")
 
     def with_held_out(self, errors: np.ndarray, compared: tuple[Compared, ...]) -> FitResult:
         """Return the result with errors on held-out runs [rad or m], shape (R, J), and the compared models."""

@@ -24,7 +24,6 @@ from ..fit.search import SearchOptions
 from ..fit.units import error_scales, error_text, error_unit
 from ..fit.verdict import Verdict, judge
 from ..logs import Log, read_log
-from ..robot_files.formats import USD_FORMATS
 from ..robot_files.paths import stage_names
 from ..robot_source import RobotSource
 from .background import Background, Tell
@@ -330,10 +329,5 @@ def _plant_of(source: RobotSource, log: Log) -> Plant:
         return KnownLoadPlant([log])
     if source.path is None:
         return KnownLoadPlant([log], source.pendulum())
-    if source.path.suffix.lower() in USD_FORMATS:
-        raise LogError(
-            f"'{log.path}': logs of a robot are replayed in MuJoCo, which does not read '{source.path.name}'; open its "
-            "MJCF, or use the log of one joint with a known load"
-        )
     # Joints alone would lack armature, damping and friction of the robot's file, which the motors leave to the engine.
     return RobotPlant(source.path, [log], together=True)

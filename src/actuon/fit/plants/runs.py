@@ -19,7 +19,7 @@ BEFORE = 0.1
 _HALF_WIDTH = 0.015
 """Time [s] on each side of the start of a run from which its velocity is estimated."""
 _USUAL = 0.99
-"""Share of the samples that are no outliers."""
+"""Share of the samples below the largest value that counts."""
 _FEWEST = 2
 """Minimum number of samples on each side."""
 
