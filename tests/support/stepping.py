@@ -37,7 +37,7 @@ STIFF = actuon.PDControlConfig(400.0, 20.0)
 PD = actuon.PDControlConfig(40.0, 1.0)
 COUPLED = "TransmissionCoupled"
 OWN_KERNEL = "own kernel"
-NETWORKS = tuple(name for name in dir(actuon) if name.startswith("ControllerNeural"))
+NETWORKS = tuple(name for name in dir(actuon) if name.startswith("ControllerNeural") and name != "ControllerNeural")
 KINDS = (*sorted(built_in.components()), *NETWORKS, OWN_KERNEL)
 """Kinds of a stage: every component, networks, and a stage with its own kernel."""
 MODES = tuple(EFFORT_MODE.choices or ())
