@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from .chains import chains
 from .command_line import command_line
+from .engines import loaded, step_counts, stepping
 from .fits import fits, fits_without_information
 from .gradients import gradients
 from .mjcf_flags import mjcf_flags
@@ -31,6 +32,9 @@ RIGS = {
         state_files,
         sequences,
         mjcf_flags,
+        stepping,
+        step_counts,
+        loaded,
         command_line,
         fits,
         fits_without_information,

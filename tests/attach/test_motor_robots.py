@@ -90,6 +90,8 @@ class OnBattery(actuon.lab.IdealPDActuator):
 @pytest.mark.parametrize("engine", [actuon.MujocoSimulation, actuon.NewtonSimulation])
 def test_a_second_set_of_actuators_on_a_battery_is_refused(engine, tmp_path):
     """Before anything has changed; after the first is closed, another may have the battery."""
+    if engine is actuon.NewtonSimulation:
+        pytest.importorskip("newton")
     (tmp_path / "robot.xml").write_text(MJCF)
     cfg = actuon.lab.IdealPDActuatorCfg(["knee"], stiffness=60.0, damping=0.0, class_type=OnBattery)
     with engine(tmp_path / "robot.xml", num_envs=ENVS):

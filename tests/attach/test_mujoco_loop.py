@@ -335,7 +335,7 @@ def test_time_that_is_held_changes_no_motion(model, held):
 
 
 def test_a_state_without_its_time_is_restored(model):
-    """That of ``mjSTATE_PHYSICS``: memory goes on where it was."""
+    """After a state of ``mjSTATE_PHYSICS``, memory goes on where it was."""
     data, kind = begun(model, steps=20), mujoco.mjtState.mjSTATE_PHYSICS
     kept, warm = state_of(model, data, kind), data.qacc_warmstart.copy()
     moved = []

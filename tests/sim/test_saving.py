@@ -560,7 +560,9 @@ CHANGED = {
 
 def change_model(simulation):
     """Change what springs pull, and where joints and shapes are."""
-    newton, model = pytest.importorskip("newton"), simulation.model
+    import newton
+
+    model = simulation.model
     for name, flag in CHANGED.items():
         array = getattr(model, name)
         values = array.numpy().copy()
@@ -572,6 +574,7 @@ def change_model(simulation):
 
 def test_newtons_springs_and_places_of_joints_are_saved(tmp_path):
     """A run goes on bit for bit in a simulation of the unchanged file."""
+    pytest.importorskip("newton")
     moved = []
     with actuon.NewtonSimulation(actuon.assets.arm_mjcf) as simulation:
         change_model(simulation)
@@ -588,7 +591,8 @@ def test_newtons_springs_and_places_of_joints_are_saved(tmp_path):
 
 
 def test_a_file_of_newton_without_arrays_that_came_later_is_read(tmp_path):
-    """Which the model keeps; a present one without them is refused."""
+    """The model keeps its own values; a present file without them is refused."""
+    pytest.importorskip("newton")
     path = tmp_path / "run.npz"
     with actuon.NewtonSimulation(actuon.assets.arm_mjcf) as simulation:
         simulation.step(3)

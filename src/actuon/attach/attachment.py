@@ -709,8 +709,8 @@ class Attachment:
 def _refuse_second_battery(articulation: Articulation, chains: ChainSet) -> None:
     """Raise an error if other actuators have motors on the battery of one of the robots."""
     mine = _on_battery(articulation, chains)
-    for other in articulation.simulation.motors if mine else ():
-        assert isinstance(other, Attachment)
+    others = [motor for motor in articulation.simulation.motors if isinstance(motor, Attachment)] if mine else []
+    for other in others:
         its = _on_battery(other.articulation, other._chains)
         for robot in sorted(mine.keys() & its.keys()):
             raise SimulationError(

@@ -368,7 +368,7 @@ class ExplicitEfforts(HandOver):
     def __init__(self, articulation: Articulation, columns: np.ndarray, followed: np.ndarray, efforts: Efforts):
         self._articulation, self._columns, self._followed = articulation, columns, followed
         self._effort = efforts.engine
-        self._write: Callable[[], None] = _nothing
+        self._write: Callable[[], None] | None = None
 
     def attach(self, undo: contextlib.ExitStack) -> None:
         engine, at = self._articulation.simulation.engine, self._articulation.at
@@ -377,9 +377,11 @@ class ExplicitEfforts(HandOver):
             undo.callback(engine.drives.lift_limits(at.of_dofs(self._followed)))
 
     def after(self) -> None:
+        assert self._write is not None
         self._write()
 
     def kernels(self) -> Sequence[Callable[[], None]]:
+        assert self._write is not None
         return [self._write]
 
     def add_to(self, program: MotorProgram, dt: float, cells: Sequence[np.ndarray]) -> MotorProgram:

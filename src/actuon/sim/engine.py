@@ -125,8 +125,11 @@ class EngineState(Protocol):
     def write(self, kind: str, at: DofSet, values: np.ndarray) -> None:
         """Set values of `STATE` or `CONTROL` in the engine, float32 of shape (n, d)."""
 
-    def effort_writer(self, at: DofSet, efforts: wp.array) -> Callable[[], None]:
-        """Return a function that writes ``efforts``, float32 of shape (n, D), of these DOFs to the engine."""
+    def effort_writer(self, at: DofSet, efforts: wp.array) -> Callable[[], None] | None:
+        """Return a function that writes ``efforts``, float32 of shape (n, D), of these DOFs to the engine.
+
+        None if it runs programs, which do so.
+        """
 
     def load_reader(self, at: DofSet, loads: wp.array) -> Callable[[], None] | None:
         """Return a function that writes the external loads of these robots' joints in the last step to ``loads``.
