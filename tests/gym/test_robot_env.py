@@ -418,9 +418,9 @@ def test_a_robot_that_diverges_ends_its_episode_alone():
     options = dict(num_envs=4, reward=lambda envs: 1.0 + envs.position[:, 0], act=push, autoreset_mode="NextStep")
     raising = actuon.gym.RobotEnv(actuon.assets.arm_mjcf, **options)
     raising.reset(seed=0)
+    actions = np.zeros((4, 7))
     with pytest.raises(actuon.SimulationError, match="env_2") as caught:
-        for _ in range(10):
-            raising.step(np.zeros((4, 7)))
+        [raising.step(actions) for _ in range(10)]
     joint = caught.value.joint
     assert joint in raising.joints
     assert caught.value.diverged == {bad: joint}
