@@ -41,8 +41,8 @@ PARSE = "def parse_usd(builder, path, **options): return builder.add_usd(path, *
 def redirected(text):
     """Return a suite of Newton that tests Actuon."""
     text = text.replace("from newton.actuators import", "from names import")
-    text = text.replace("from newton._src.actuators.utils import load_metadata", "from actuon import load_metadata")
-    text = text.replace("from newton._src.utils.import_usd import parse_usd\n", PARSE)
+    text = re.sub(r"from newton\.\w+\.actuators\.utils import load_metadata", "from actuon import load_metadata", text)
+    text = re.sub(r"from newton\.\w+\.utils\.import_usd import parse_usd\n", PARSE, text)
     text = re.sub(r"self\.assertRaisesRegex\((\w+), [^\n]*\):", r"self.assertRaises(\1):", text)
     return text.replace("import newton\n", BUILDER, 1)
 

@@ -88,7 +88,11 @@ class Actuator(PlainActuator):
     """States of components, to be built by field."""
     _coupled: CoupledResponse | None = None
 
-    def set_effort_mode_implicit(self, response: JointSpaceResponse | Response | Array, options: Any = None) -> None:
+    def set_effort_mode_implicit(
+        self,
+        response: JointSpaceResponse | Response | Array,
+        options: ImplicitOptions | None = None,  # type: ignore[valid-type]
+    ) -> None:
         """Compute efforts at the positions and velocities after each step.
 
         Args:
@@ -152,11 +156,11 @@ class Actuator(PlainActuator):
         given = self._given(sim_state, sim_control)
         self._coupled.step(given, current_act_state, next_act_state, dt, sim_state, bias_force)
 
-    def sim_state(self) -> Any:
+    def sim_state(self) -> object:
         """Return a container with the fields that the actuator reads from ``sim_state``, each None."""
         return _container("sim_state", (self.state_pos_attr, self.state_vel_attr))
 
-    def sim_control(self) -> Any:
+    def sim_control(self) -> object:
         """Return a container with the fields that the actuator reads and writes in ``sim_control``, each None."""
         names = (
             self.control_target_pos_attr,

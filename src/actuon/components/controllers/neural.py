@@ -106,7 +106,8 @@ class NeuralState(State):
     """State of a network: arrays of shape (rows, N). Starts at zero.
 
     An MLP has ``pos_history`` [rad] and ``vel_history`` [rad/s], whose row k is k + 1 steps old, and similar arrays for
-    other inputs. For recurrent networks see `RecurrentState`.
+    other inputs. An LSTM has ``hidden`` and ``cell``, a GRU ``hidden``, of shape (layers, N, units); with
+    ``robot_dofs``, (layers, R, D, units). If layers differ in their units, the units of all layers are rows.
     """
 
     def _hold(self, fields: Mapping[str, object]) -> None:
@@ -119,9 +120,8 @@ class NeuralState(State):
         return self.pos_history
 
 
-class RecurrentState(NeuralState):
-    """State of a recurrent network whose layers have equally many units: ``hidden``, and ``cell`` of an LSTM, of shape
-    (layers, N, units); with ``robot_dofs``, (layers, R, D, units)."""
+class _RecurrentState(NeuralState):
+    """State of a recurrent network whose layers have equally many units."""
 
     layers: ClassVar[int]
     """Number of layers."""
@@ -160,8 +160,8 @@ class RecurrentState(NeuralState):
 
 
 @functools.cache
-def _recurrent_state(layers: int) -> type[RecurrentState]:
-    return type("State", (RecurrentState,), {"layers": layers})
+def _recurrent_state(layers: int) -> type[_RecurrentState]:
+    return type("State", (_RecurrentState,), {"layers": layers})
 
 
 class ControllerNeural(Controller):
