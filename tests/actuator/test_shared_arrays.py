@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an actuator shares with the components that it gets, on every way to make one."""
+"""Arrays that an actuator shares with the components that it gets, on every way to make one."""
 
 from __future__ import annotations
 

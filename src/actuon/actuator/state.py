@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -450,7 +451,9 @@ def assign_state(name: str, target: Any, source: Any, mask: np.ndarray | None = 
     if hasattr(target, "assign"):
         target.assign(source) if mask is None else target.assign(source, mask)
         return
-    for attribute, array in vars(target).items():
+    fields = [field.name for field in dataclasses.fields(target)] if dataclasses.is_dataclass(target) else []
+    held = {name: getattr(target, name) for name in fields} | getattr(target, "__dict__", {})
+    for attribute, array in held.items():
         if not isinstance(array, wp.array):
             raise StateError(
                 f"{name}.{attribute}: got {type(array).__name__}; must be a Warp array, or {type(target).__name__} "

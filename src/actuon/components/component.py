@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import warp as wp
@@ -172,13 +172,15 @@ class Component(ParameterOwner):
             setattr(self, name, value)
         self._check_together(self._values)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        if self._is_passed_on and not name.startswith("_"):
-            raise StructureError(
-                f"{type(self).__name__}.{name}: cannot be changed here, since an actuator works with a copy of this "
-                f"component; change that one, e.g. actuator.controller.{name}, or make a new component"
-            )
-        super().__setattr__(name, value)
+    if not TYPE_CHECKING:  # for type checkers, it would allow any attribute
+
+        def __setattr__(self, name, value):
+            if self._is_passed_on and not name.startswith("_"):
+                raise StructureError(
+                    f"{type(self).__name__}.{name}: cannot be changed here, since an actuator works with a copy of "
+                    f"this component; change that one, e.g. actuator.controller.{name}, or make a new component"
+                )
+            super().__setattr__(name, value)
 
     @classmethod
     def _bind(

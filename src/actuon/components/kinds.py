@@ -14,6 +14,7 @@ from ..declare.registry import ComponentKind
 from ..errors import StateError, StructureError
 from ..kernel.chain import SIGNALS, custom_signal
 from ..kernel.run_stage import SignalArray, run_stage
+from ..kernel.state import State
 from ..typing import DeviceLike
 from .component import Component
 
@@ -75,6 +76,10 @@ class Controller(Component):
         arrays = (positions, velocities, target_pos, target_vel, feedforward)
         indices = (pos_indices, vel_indices, target_pos_indices, target_vel_indices, target_vel_indices)
         given = {n: SignalArray(array, at) for n, array, at in zip(SIGNALS, arrays, indices, strict=True)}
+        if isinstance(state, State) and not state.is_in_memory:
+            passed, state = state, self.state(forces.shape[0], forces.device)
+            for name, array in passed.arrays().items():
+                wp.copy(getattr(state, name), array)
         for name in self.custom_inputs:
             given[custom_signal(name)] = SignalArray(
                 read_array(custom_inputs or {}, name, "custom_inputs"), vel_indices

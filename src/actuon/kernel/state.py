@@ -330,6 +330,8 @@ class State:
         num_actuators: Number of DOFs, N.
         names: Names of arrays of shape (N,), or their values after a reset by name. Default value: zero.
         requires_grad: Allocate gradients.
+        fields: Warp arrays by name, instead of all these. They are the attributes, and are not copied; a component's
+            ``compute`` and ``update_state`` take such a state too.
     """
 
     memory: Memory
@@ -339,14 +341,32 @@ class State:
 
     def __init__(
         self,
-        device: wp.Device,
-        num_actuators: int,
-        names: Iterable[str] | Mapping[str, FirstValue],
+        device: wp.Device | None = None,
+        num_actuators: int = 0,
+        names: Iterable[str] | Mapping[str, FirstValue] = (),
         requires_grad: bool = False,
+        **fields: wp.array,
     ):
+        if device is None:
+            self._hold(fields)
+            return
         first = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, 0.0)
         words = [Word(name, first=value) for name, value in first.items()]
         self._show(Memory(Cells.of(num_actuators, device), {0: words}, device, requires_grad), 0)
+
+    def _hold(self, fields: Mapping[str, object]) -> None:
+        """Keep arrays by name, without a memory."""
+        if not fields:
+            raise StateError(f"{type(self).__qualname__}: got no arrays; make states with state()")
+        for name, array in fields.items():
+            if not isinstance(array, wp.array):
+                raise StateError(f"{type(self).__qualname__}.{name}: got {type(array).__name__}; must be a Warp array")
+            setattr(self, name, array)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether its arrays are views of a memory, instead of arrays that were passed."""
+        return "memory" in vars(self)
 
     @classmethod
     def over(cls, memory: Memory, position: int) -> Self:
@@ -412,6 +432,16 @@ class State:
 
         States per tile are copied only without a mask, between states with the same cells.
         """
+        if mask is None and not self.is_in_memory:
+            for name, value in vars(self).items():
+                if not isinstance(value, wp.array) and not name.startswith("_"):
+                    raise StateError(
+                        f"{type(self).__qualname__}.{name}: got {type(value).__name__}; must be a Warp array, or the "
+                        "class needs a method assign(other)"
+                    )
+            for name, array in self.arrays().items():
+                wp.copy(array, getattr(other, name))
+            return
         sources = other.arrays()
         if mask is None and all(array.shape == sources[name].shape for name, array in self.arrays().items()):
             for name, array in self.arrays().items():
@@ -437,7 +467,8 @@ class State:
             >>> sorted(state.arrays())
             ['integral', 'integral_rest']
         """
-        own = {name: value for name, value in vars(self).items() if isinstance(value, wp.array)}
+        slots = {field.name: getattr(self, field.name) for field in getattr(self, "__dataclass_fields__", {}).values()}
+        own = {name: value for name, value in (vars(self) | slots).items() if isinstance(value, wp.array)}
         if "memory" not in vars(self):
             return own
         return {name: self.memory.view(at, name) for at, name in self.memory.words if at == self.position} | own

@@ -35,6 +35,11 @@ class NeuralModule:
         self.rows = self._state_rows()
         """Number of rows of each state array, by name."""
 
+    @property
+    def layer_sizes(self) -> tuple[int, ...]:
+        """Units of each recurrent layer."""
+        return (self._hidden,) * self._layers
+
     def _state_rows(self) -> dict[str, int]:
         if self._kind == "mlp":
             count = max(self._steps)
@@ -93,13 +98,13 @@ class NeuralModule:
 
     def _recur(self, x: torch.Tensor, state: State | None, pending: State) -> Any:
         n = len(x)
-        shape = (self._layers, self._hidden, n)
-        before = (wp.to_torch(getattr(state, name)).reshape(shape).permute(0, 2, 1) for name in self.rows)
+        shape = (self._layers, n, self._hidden)
+        before = (wp.to_torch(getattr(state, name)).reshape(shape) for name in self.rows)
         effort, after = torch_files.call_recurrent(
             self.module, x, tuple(part.contiguous().to(x.dtype) for part in before)
         )
         for name, value in zip(self.rows, after, strict=True):
-            _write(getattr(pending, name), value.permute(0, 2, 1))
+            _write(getattr(pending, name), value)
         return effort
 
 

@@ -11,6 +11,7 @@ with a mean and a standard deviation. Scales are folded into the weights when a 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 import zlib
 from collections.abc import Mapping
@@ -42,6 +43,11 @@ _SAMPLE_TOLERANCE = 0.01
 @wp.func
 def neural_law(network_effort: float, feedforward: float):
     return network_effort + feedforward
+
+
+@wp.func
+def network_law(network_effort: float):
+    return network_effort
 
 
 class NeuralControlConfig(Config):
@@ -100,13 +106,62 @@ class NeuralState(State):
     """State of a network: arrays of shape (rows, N). Starts at zero.
 
     An MLP has ``pos_history`` [rad] and ``vel_history`` [rad/s], whose row k is k + 1 steps old, and similar arrays for
-    other inputs. An LSTM has ``hidden`` and ``cell``, a GRU ``hidden``, with the units of all layers as rows.
+    other inputs. An LSTM has ``hidden`` and ``cell``, a GRU ``hidden``, of shape (layers, N, units); with
+    ``robot_dofs``, (layers, R, D, units). If layers differ in their units, the units of all layers are rows.
     """
+
+    def _hold(self, fields: Mapping[str, object]) -> None:
+        names = {"pos_error_history": "pos_history"}
+        super()._hold({names.get(name, name): array for name, array in fields.items()})
 
     @property
     def pos_error_history(self) -> wp.array:
         """Newton's name of ``pos_history``."""
         return self.pos_history
+
+
+class _RecurrentState(NeuralState):
+    """State of a recurrent network whose layers have equally many units."""
+
+    layers: ClassVar[int]
+    """Number of layers."""
+
+    @property
+    def hidden(self) -> wp.array:
+        """Hidden state, shape (layers, N, units)."""
+        return self._by_layer("hidden")
+
+    @property
+    def cell(self) -> wp.array:
+        """Cell state of an LSTM, shape (layers, N, units)."""
+        return self._by_layer("cell")
+
+    def _hold(self, fields: Mapping[str, object]) -> None:
+        super()._hold({f"passed_{name}": array for name, array in fields.items()})
+
+    def _by_layer(self, name: str) -> wp.array:
+        if not self.is_in_memory:
+            return getattr(self, f"passed_{name}")
+        if (self.position, name) not in self.memory.words:
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+        rows = self.memory.grid(self.position, name)
+        (count, robots, dofs), (row, robot, dof) = rows.shape, rows.strides
+        units = count // self.layers
+        shape: tuple[int, ...] = (self.layers, robots, dofs, units)
+        strides: tuple[int, ...] = (units * row, robot, dof, row)
+        if not self.memory.cells.tile.is_robot:
+            shape, strides = (shape[0], *shape[2:]), (strides[0], *strides[2:])
+        view = wp.array(ptr=rows.ptr, dtype=rows.dtype, shape=shape, strides=strides, device=rows.device)
+        view._ref = rows  # keeps the memory
+        return view
+
+    def arrays(self) -> dict[str, wp.array]:
+        return {name.removeprefix("passed_"): array for name, array in super().arrays().items()}
+
+
+@functools.cache
+def _recurrent_state(layers: int) -> type[_RecurrentState]:
+    return type("State", (_RecurrentState,), {"layers": layers})
 
 
 class ControllerNeural(Controller):
@@ -174,6 +229,7 @@ class ControllerNeural(Controller):
             self._module = self._prepare_module(loaded)
             self._checksum = zlib.crc32(self.model_path.read_bytes())
             self._rows = self._module.rows
+            self._layer_sizes = self._module.layer_sizes
             self._try_module()
         else:
             network, fed = self._scaled(loaded.network), self._spec
@@ -182,6 +238,10 @@ class ControllerNeural(Controller):
             self._packed = pack(network, fed.means if fed.is_centred else ())
             self._checksum = zlib.crc32(self._packed.tobytes())
             self._rows = state_rows(network.structure(), self.input_idx, histories)
+            self._layer_sizes = tuple(layer.hidden for layer in network.recurrent)
+
+        if self.model_type != "mlp" and len(set(self._layer_sizes)) == 1:
+            self.State = _recurrent_state(len(self._layer_sizes))
 
     @property
     def input_order(self) -> str | None:
@@ -244,6 +304,7 @@ class ControllerNeural(Controller):
         if unknown or "model_path" not in args:
             problem = f"unknown parameter {unknown[0]!r}" if unknown else "needs 'model_path'"
             raise ParameterError(f"{cls.__name__}: {problem}; parameters: {', '.join(sorted(cls.SHARED_PARAMS))}")
+        NeuralControlConfig.declared()["model_path"].check(f"{cls.__name__}.model_path", args["model_path"])
         checked = {k: check_entry(f"{cls.__name__}.{k}", k, v) if k in _ARGUMENTS else v for k, v in args.items()}
         return {key: value for key, value in checked.items() if value is not None}
 
@@ -350,7 +411,8 @@ class ControllerNeural(Controller):
     ) -> None:
         """Run the network in PyTorch, from signals to efforts and from a state to the next."""
         assert self._module is not None
-        arrays = {name: (signal.array, signal.indices) for name, signal in given.items() if signal.array is not None}
+        taken = {name: signal for name, signal in given.items() if name != "feedforward" or self.law is neural_law}
+        arrays = {name: (signal.array, signal.indices) for name, signal in taken.items() if signal.array is not None}
         self._module.run(arrays, forces, state, pending)
 
 
@@ -379,9 +441,14 @@ class ControllerNeuralLSTM(ControllerNeural):
 
 
 class ControllerNeuralGRU(ControllerNeural):
-    """GRU of any number of layers with a dense head. Arguments as `ControllerNeural`."""
+    """GRU of any number of layers with a dense head. Arguments as `ControllerNeural`.
+
+    As in Newton, feedforward is not added to its effort. A network that was trained with it names ``joint_act`` among
+    its custom inputs.
+    """
 
     model_type = "gru"
+    law = network_law
 
 
 def neural_class(model_path: PathLike) -> type[ControllerNeural]:
