@@ -12,7 +12,7 @@ import pytest
 
 import actuon
 from actuon import ActuatorConfig, ArticulationActuators, MujocoSimulation, PDControlConfig
-from actuon.stability.report import percent
+from actuon.stability.advice import percent
 from tests.stability.test_stability import TWO
 from tests.support.command_line import command
 

@@ -17,14 +17,15 @@ import warp as wp
 
 from ..actuator.actuator import Actuator
 from ..actuator.state import check_like, read_arrays, write_arrays
-from ..errors import ParameterError, SimulationError, listed
+from ..errors import ActuonError, ParameterError, SimulationError, listed
 from ..kernel.launch import DOFS_PER_THREAD
 from ..sim import Articulation, Event
 from ..sim.engine import ImplicitRefusedError
 from ..sim.events import refuse_copies, subscribe_weakly
 from ..sim.ids import ids_to_reset
 from ..sim.motor import MotorKernels, MotorProgram
-from ..stability.limits import usages_of
+from ..stability.advice import advice, log as stability_log
+from ..stability.limits import stability_of, usage_of_gains, usages_of
 from ..typing import ArrayLike, IdsLike, PathLike
 from .chain_set import COMPUTED, ChainSet, Places, to_change
 from .hand_overs import (
@@ -199,6 +200,7 @@ class Attachment:
         self._attach(build(implicit))
         if auto.size:
             self._make_implicit(build, implicit, auto)
+        self._warn_if_unstable()
 
     def _attach(self, parts: Parts) -> None:
         """Take ownership of DOFs. If that fails, the engine is restored."""
@@ -271,6 +273,17 @@ class Attachment:
         except ImplicitRefusedError as error:
             self._warn_of_explicit(further, str(error))
             self._attach(build(implicit))
+
+    def _warn_if_unstable(self) -> None:
+        """Warn of gains that are unstable in the present pose, with the fixes of `actuon.check`."""
+        if stability_log.disabled:
+            return
+        with contextlib.suppress(ActuonError):
+            implicit = self._implicit.tolist()
+            if usage_of_gains(self.articulation, self._chains.actuators, implicit) >= 1.0:
+                found = stability_of(self.articulation, self._chains.actuators, implicit=implicit)
+                if not found.is_stable:
+                    stability_log.warning("%s", advice(found))
 
     def _warn_of_explicit(self, columns: Iterable[int], why: str) -> None:
         names = ", ".join(self.articulation.dof_names[column] for column in columns)

@@ -62,7 +62,7 @@ def _made_stable(robot: Path, root: str | None, found: Any, output: Path) -> lis
     """Write ``effort_mode: auto`` for unstable joints of a new file. Returns notes on them."""
     from actuon.inspect.starting_yaml import save_starting_yaml
     from actuon.robot_source import find_source
-    from actuon.stability.report import percent
+    from actuon.stability.advice import percent
 
     unstable: dict[str, str] = {}
     while True:

@@ -339,7 +339,8 @@ _DROPPED = {"kp·dt²/I": 1, "kd·dt/I": 1, "delay margin": 2, "largest kp": 3, 
 
 def print_stability(console: Console, robot: Path, result: CheckResult) -> None:
     """Print the stability of each joint with an actuator."""
-    from actuon.stability.report import COLUMNS, summary_line
+    from actuon.stability.advice import summary_line
+    from actuon.stability.report import COLUMNS
 
     mark, joint, *others = COLUMNS
     columns = [Column(mark, Role.MARK), Column(joint, Role.HEADING)]

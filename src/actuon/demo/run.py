@@ -21,8 +21,9 @@ from actuon.inspect.starting_yaml import grouped, why_no_entries
 from actuon.robot_source import RobotSource
 from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation
 from actuon.sim.mujoco import mute_mujoco_warnings
+from actuon.stability.advice import low_gains, summary_line, why_diverged, without_warnings
 from actuon.stability.limits import RobotStability
-from actuon.stability.report import low_gains, stability_on, summary_line, why_diverged
+from actuon.stability.report import stability_on
 
 from .film import Film
 from .motion import SLIDE, SWING, Joint, Phase, choreography
@@ -126,7 +127,8 @@ def simulate(
         configs = _configs(source, robots)
         moving = {name: config.without_limits() if ideal else config for name, config in configs.items()}
         pairs = [(config, name) for name, config in moving.items()]
-        actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
+        with without_warnings():
+            actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
         stability = _stability(actuators)
         idle = "" if ideal else idle_warning(configs)
         for said in (actuators.mode_text, stability and summary_line(stability), _makeup(moving), idle):

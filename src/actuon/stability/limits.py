@@ -162,6 +162,38 @@ def usages_of(
     return dict(zip(analysis.columns.tolist(), usages.tolist(), strict=True))
 
 
+def usage_of_gains(articulation: Articulation, actuators: Sequence[Actuator], implicit: Collection[int] = ()) -> float:
+    """Return the stability usage of the gains kp and kd of controllers in the present pose, without other stages.
+
+    It takes a few milliseconds for any number of robots. See `stability_of` for what it leaves out.
+
+    Args:
+        articulation: As for `stability_of`.
+        actuators: Actuators that apply efforts.
+        implicit: Columns of DOFs whose efforts the engine integrates implicitly.
+    """
+    robots, simulation = articulation, articulation.simulation
+    gains = np.zeros((2, robots.num_dofs))
+    for actuator in actuators:
+        offered = getattr(actuator.controller, "declared", dict)()
+        robot, columns = np.divmod(actuator.effort_indices.numpy(), robots.num_dofs)
+        if {"kp", "kd"} <= offered.keys():
+            values = actuator.controller.numbers("kp", "kd")
+            first = robot == 0
+            gains[:, columns[first]] = [np.broadcast_to(values[name], robot.shape)[first] for name in ("kp", "kd")]
+    gains[:, ~simulation.engine.drives.are_silent(robots.at)[0]] = 0.0  # drives of the engine
+    columns = np.flatnonzero(gains.any(axis=0))
+    if not columns.size:
+        return 0.0
+    unlimited = np.full(robots.num_dofs, np.inf)
+    response = ChainResponse(gains[:1, None], gains[1:, None], -unlimited, unlimited)
+    damping = np.isin(columns, list(implicit))
+    derivatives = ImplicitDerivatives(damping, damping & (simulation.integrator == _DISCRETE))
+    position = robots.get_dof_positions().numpy()[0].astype(np.float64)
+    step = simulation.engine.step_maps(robots.robots[0], simulation.dt, None).at(position)
+    return modes_of(loop_of(step, response, columns, derivatives, simulation.dt)).usage
+
+
 def poses_of(robots: Articulation, movable: np.ndarray, count: int) -> np.ndarray:
     """Return repeatable random positions of the first robot within the range of its joints, shape (count, D).
 
