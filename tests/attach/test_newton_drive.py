@@ -530,7 +530,7 @@ def test_the_motion_of_articulation_actuators(tmp_path):
         actuon.PDControlConfig(60.0, 2.0),
         [actuon.DCMotorClampingConfig(1.5, 100.0, 1.2)],
         delay=actuon.DelayConfig(3),
-        transmission=actuon.GearTransmissionConfig(9.0, efficiency=0.9, rotor_inertia=1e-4),
+        transmission=actuon.GearTransmissionConfig(9.0, rotor_inertia=1e-4),
     )
     targets = 0.5 * np.sin(0.05 * np.arange(150))[:, None] * np.array([1.0, -1.0])
     expected, found = [], []
@@ -632,7 +632,7 @@ def test_implicit_efforts_are_those_of_newtons_own_drive(name, rng):
 def test_without_inverse_masses_the_law_is_the_line_at_the_present_speed(rng):
     """Newton allows to leave them out."""
     model = model_of(lambda *_: None)
-    actuator, response = implicit(model, DriveActuon(actuon.ActuatorConfig(STIFF, IMPLICIT["max_effort"][0])))
+    actuator, _ = implicit(model, DriveActuon(actuon.ActuatorConfig(STIFF, IMPLICIT["max_effort"][0])))
     n, drive = actuator.num_actuators, actuator.drive
     signals = [wp.array(rng.normal(0, scale, n).astype(np.float32)) for scale in (0.005, 0.05, 0.005, 0.0)]
     in_order = index_array(range(n))

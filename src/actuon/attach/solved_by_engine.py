@@ -15,6 +15,7 @@ from ..actuator.config import ActuatorConfig
 from ..components.component import Component
 from ..components.effects.friction import LOAD_PARAMETERS, EffectFriction
 from ..components.kinds import Transmission
+from ..components.transmissions.gear import TransmissionGear
 
 FRICTION = {"dry_friction": "friction", "viscous_friction": "viscous_friction"}
 """Property of joints in an engine, by signal of stages."""
@@ -71,6 +72,9 @@ def at_joints(actuator: Actuator) -> AtJoints:
                     type(stage).__name__,
                     varies,
                 )
+        if isinstance(stage, TransmissionGear) and stage.has_solved_losses:
+            found.has_friction = found.varies = True
+            found.stops_itself &= stage.parameters().keys() >= {"inertia"}
         if isinstance(stage, EffectFriction) and not stage.behind_spring:
             given = stage.numbers()
             at_rest = np.maximum(given["dynamic"], given.get("static", 0.0))

@@ -49,6 +49,8 @@ class Placement:
     """Whether an engine solves the dry friction that stages offer."""
     behind_spring: bool = False
     """Whether an earlier transmission has no ``gear_ratio``, such as a spring."""
+    losses_in_engine: bool = False
+    """Whether an engine solves the losses of gears as dry friction."""
 
 
 class Component(ParameterOwner):
@@ -88,6 +90,8 @@ class Component(ParameterOwner):
     """Whether an engine solves the dry friction that stages offer. Set by `bound`."""
     behind_spring: bool = False
     """Whether an earlier transmission has no ``gear_ratio``, such as a spring. Set by `bound`."""
+    losses_in_engine: bool = False
+    """Whether an engine solves the losses of gears as dry friction. Set by `bound`."""
 
     State = State
     __signature__: ClassVar[inspect.Signature]
@@ -338,6 +342,7 @@ class Component(ParameterOwner):
             "requires_grad": self.requires_grad or placement.requires_grad,
             "in_engine": placement.in_engine,
             "behind_spring": placement.behind_spring,
+            "losses_in_engine": placement.losses_in_engine,
             "_is_bound": True,
             "_is_passed_on": False,
         }

@@ -239,6 +239,7 @@ class Stage:
             tables=self.tables,
             states=self.closing.states,
             defaults=self.defaults,
+            custom_inputs=self.custom_inputs,
         )
 
     def check(self) -> None:
