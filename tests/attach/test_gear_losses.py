@@ -9,6 +9,7 @@ import pytest
 
 import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation
+from actuon.stability.limits import usages_of
 
 LIMP = actuon.PDControlConfig(0.0, 0.0)
 ENGINES = pytest.mark.parametrize("engine", [MujocoSimulation, NewtonSimulation])
@@ -175,3 +176,13 @@ def test_implicit_motors_have_losses(tmp_path):
                 kept.append(actuators.telemetry().applied_effort[0, 0])
             assert low * WEIGHT <= np.mean(kept[200:]) <= high * WEIGHT
             assert np.ptp(kept[200:]) < 0.5
+
+
+def test_friction_of_a_gear_leaves_the_stability_limit_alone(tmp_path):
+    """It never drives the joint."""
+    found = []
+    for efficiency in (1.0, 0.5):
+        with MujocoSimulation(lift(tmp_path)):
+            actuators = attach(geared(actuon.PDControlConfig(200.0, 5.0), efficiency))
+            found.append(usages_of(actuators.articulation, actuators.actuators, [0])[0])
+    assert found[0] == found[1] > 0.0
