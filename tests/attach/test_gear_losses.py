@@ -148,6 +148,7 @@ def test_a_loaded_model_moves_as_the_simulation(motion, tmp_path):
     if motion == "pushed":
         data.ctrl[-1] = 1.2 * WEIGHT
     mujoco.mj_step(model, data, 200)
+    actuon.mujoco.unload(model)
     np.testing.assert_array_equal(np.float32([data.qpos[0], data.qvel[0]]), np.float32(found[0]))
 
 

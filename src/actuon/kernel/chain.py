@@ -445,6 +445,7 @@ def check_stages(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) ->
         stages: Stages in order, each with its name in an error.
         sources: Signals available before the first stage.
     """
+    everywhere = dict.fromkeys((*JOINT_SIGNALS, *ERRORS))
     known = {*sources, *JOINT_SIGNALS, "dt"}
     in_order = list(stages)
 
@@ -453,7 +454,7 @@ def check_stages(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) ->
             if name not in known and name not in dict(stage.defaults):
                 raise StructureError(
                     f"{label} needs '{name}', which is neither its parameter or state nor a signal of an earlier "
-                    f"stage; {listed(name, sorted(known), 'signals')}"
+                    f"stage; {listed(name, [*sorted(known - everywhere.keys()), *everywhere], 'signals')}"
                 )
 
     for label, stage in in_order:
