@@ -11,6 +11,7 @@ from actuon.fit.model import Model, Parameter
 from actuon.fit.plants.known_load import KnownLoadPlant, Load
 from actuon.fit.plants.plant import Plant
 from actuon.logs import JointLog, Log
+from tests.support import oracle
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
 from tests.support.trials import errors_of, residuals_of
 
@@ -92,6 +93,29 @@ def test_a_servo_with_every_term_of_friction_moves_as_in_numpy():
     residual = residuals_of(KnownLoadPlant([log], dt=DT), [model], [model.start[None]])[0][0, :, 0]
     assert np.ptp(expected) > 0.3
     np.testing.assert_allclose(residual + joint.position, expected, atol=5e-4)
+
+
+def test_a_gear_with_losses_moves_as_in_numpy():
+    """As dry friction, which the plant solves as an engine does; the efficiencies are parameters of a fit."""
+    log, ratio, back = drop_log(kp=3.0), 20.0, 0.6
+    actuator = actuon.ActuatorConfig(
+        actuon.PDControlConfig(3.0, 0.02), transmission=actuon.GearTransmissionConfig(ratio, 0.9, back)
+    )
+    model = Model("gear", actuator, (Parameter("gear.efficiency", 0.3, 1.0),))
+    joint, candidates = log.joints[0], np.array([[0.45], [0.8], [1.0]])
+    found = residuals_of(KnownLoadPlant([log], dt=DT), [model], [candidates])[0][..., 0]
+    for efficiency, residual in zip(candidates[:, 0], found, strict=True):
+
+        def budget(effort, load, v, efficiency=efficiency):
+            side = np.sign(v if abs(ratio * v) >= 1.0 else effort + load)
+            return oracle.gear_friction(side * effort, side * load, efficiency, back)
+
+        expected = simulate(
+            log.time, joint.command, joint.enabled, (0.3, 0.0), dt=DT, mass=0.5, length=0.1,
+            law=lambda target, q, v: 3.0 * (target - q) - 0.02 * v, friction=budget,
+        )  # fmt: skip
+        np.testing.assert_allclose(residual + joint.position, expected, atol=2e-3)
+    assert np.abs(found[0] - found[2]).max() > 0.02
 
 
 def test_a_candidate_moves_the_same_alone_and_in_a_batch_on_several_threads():

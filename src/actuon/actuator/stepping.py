@@ -26,6 +26,7 @@ from ..kernel.chain import (
     CONTROL_DT,
     FEEDBACK,
     HELD,
+    JOINT_SIGNALS,
     LIMITED_BY,
     SIGNALS,
     Chain,
@@ -561,6 +562,7 @@ class StagedStepper:
             name: SignalArray(arrays[name], wiring.layouts[through].indices) for name, through in sources.items()
         }
         sensed = {name: signals[name] for name in FEEDBACK}
+        signals |= {name: signals[own] for name, own in JOINT_SIGNALS.items()}
         computed = None
         limited_by = self._buffer(-1, LIMITED_BY) if LIMITED_BY in wiring.telemetry else None
         if limited_by is not None:
@@ -573,7 +575,8 @@ class StagedStepper:
             before, after = _states_at(position, current, following)
             results = {name: self._buffer(position, name) for name in stage.signals}
             unlimited = signals.get("effort")
-            seen = signals | sensed if stage.sensed else signals
+            joint = {name: sensed[own] for name, own in JOINT_SIGNALS.items()}
+            seen = signals | sensed | joint if stage.sensed else signals
             if position == wiring.held and current is not None and following is not None:
                 self._run_held(component, seen, results, current, following, wiring.time_step(position, dt))
             else:

@@ -23,9 +23,12 @@ import warp as wp
 
 from ..actuator.actuator import Actuator
 from ..actuator.config import ActuatorConfig, Part
+from ..components.component import Component
 from ..components.effects.noise import EffectNoise
+from ..components.math import JOINT_FRICTION, JOINT_LOAD
+from ..components.transmissions.gear import TransmissionGear
 from ..errors import MissingExtraError, RobotFileError, SimulationError, StructureError, listed
-from ..kernel.chain import HELD, IMPLICIT_SIGNALS
+from ..kernel.chain import HELD, IMPLICIT_SIGNALS, custom_signal
 from ..kernel.launch import CCall
 from ..kernel.state import Memory
 from ..motors.catalogue import CatalogueMotor
@@ -39,7 +42,7 @@ from ..typing import ArrayLike, PathLike
 from .articulation_actuators import ArticulationActuators
 from .attachment import Attachment
 from .batteries import draws_of
-from .chain_set import COMPUTED, IMPLICIT_ATTRS, ChainSet, is_implicit, repeated, signal_attr
+from .chain_set import COMPUTED, IMPLICIT_ATTRS, ChainSet, is_implicit, repeated
 from .effort_limits import effort_limiter
 from .groups.cfg import ActuatorBaseCfg
 from .groups.groups import ActuatorGroups
@@ -289,6 +292,8 @@ class _Driven:
     number: int
     """Index of the DOF among those of all robots of the model."""
     is_implicit: bool
+    friction: float
+    """Dry friction of the joint besides that of its motor [N·m or N]."""
     lower: float
     """Lowest effort of the joint [N·m or N]."""
     upper: float
@@ -326,7 +331,8 @@ class _Attached:
                 name = articulation.dof_names[i]
                 most = self.largest.get(name, np.inf)
                 bounds = max(float(lower[i]), -most), min(float(upper[i]), most)
-                found[i] = _Driven(name, int(dofs[i]), first + i, is_implicit(actuator), *bounds)
+                friction = float(model.dof_frictionloss[dofs[i]])
+                found[i] = _Driven(name, int(dofs[i]), first + i, is_implicit(actuator), friction, *bounds)
         return dict(sorted(found.items()))
 
 
@@ -389,6 +395,34 @@ _GIVEN = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act
 """Arrays of motors, by name."""
 
 
+_PRESENT_LOAD = "present_load"
+"""Name of the array with the external load of each joint that follows from the present state [N·m or N]."""
+
+
+@wp.func
+def late_load_law(custom_present_load: float, last_load: float, has_last: float):  # type: ignore[no-untyped-def]
+    return wp.where(has_last > 0.0, last_load, custom_present_load), custom_present_load, 1.0
+
+
+class LateLoad(Component):
+    """The external load of the last step, at first the present one, as a `MujocoSimulation` reads it.
+
+    Gears with losses need it. It is gravity and motion alone: a state has no forces of contacts and stops.
+    """
+
+    law = late_load_law
+    STATES = ("last_load", "has_last")
+    OUTPUTS = (custom_signal(JOINT_LOAD),)
+    OPTIONAL_INPUTS = (_PRESENT_LOAD,)
+    _returns = ()
+
+
+def _late_loads(actuator: Actuator) -> list[LateLoad]:
+    """Return the stage that gears of an actuator need to solve their losses; their closing functions run after it."""
+    gears = [stage for stage in actuator.stages if isinstance(stage, TransmissionGear) and stage.has_solved_losses]
+    return [LateLoad()] if gears else []
+
+
 class LoadedMotors:
     """The motors of a model, on spare cells.
 
@@ -424,13 +458,17 @@ class LoadedMotors:
             has_two_states=lambda _: False,
         )
         for i, actuator in enumerate(actuators):
-            if actuator.custom_inputs:
+            others = (stage for stage in actuator.stages if not isinstance(stage, (TransmissionGear, LateLoad)))
+            asked = [name for stage in others for name in stage.stage().custom_inputs]
+            if asked:
                 raise StructureError(
-                    f"joint '{self._joint_of(i)}': takes the input '{actuator.custom_inputs[0]}', for which MuJoCo has "
-                    "no control; use MujocoSimulation"
+                    f"joint '{self._joint_of(i)}': takes the input '{asked[0]}', for which MuJoCo has no control; use "
+                    "MujocoSimulation"
                 )
         self.chains.reset(np.arange(CELLS))  # as a simulation does when it starts
         self.arrays = self.chains.arrays
+        if JOINT_FRICTION in self.arrays:
+            self.chains.table(JOINT_FRICTION).numpy()[:] = [joint.friction for joint in self.driven]
         self.calls = [self._call(i) for i in range(len(actuators))]
         self._limits, limit_calls = self._limit()
         self.calls += limit_calls
@@ -456,13 +494,13 @@ class LoadedMotors:
         at = (np.arange(CELLS)[:, None] * len(self.joints) + columns).ravel()
         return Actuator(
             wp.array(at, dtype=wp.uint32, device="cpu"),
-            stages=[repeated(stage, CELLS) for stage in actuator.stages],
+            stages=[*(repeated(stage, CELLS) for stage in actuator.stages), *_late_loads(actuator)],
             control_computed_output_attr=COMPUTED,
-            control_signal_attrs=signal_attr,
-            control_derivative_attrs=IMPLICIT_ATTRS if is_implicit(actuator) else None,
+            control_signal_attrs=actuator.control_signal_attrs,
             accumulate=False,
             control_every=actuator.control_every,
             in_engine=any(stage.in_engine for stage in actuator.stages),
+            losses_in_engine=any(stage.losses_in_engine for stage in actuator.stages),
             robot_dofs=len(columns),
         )
 
@@ -598,6 +636,7 @@ class LoadedMotors:
         robot.calls, robot.words, robot.joints, robot.draws = map(ctypes.addressof, tables)
         places = {"q": "joint_q", "qd": "joint_qd", "target": "joint_target_q", "target_qd": "joint_target_qd"}
         places |= {"feedforward": "joint_act", "effort": "joint_f"}
+        places |= {"load": _PRESENT_LOAD} if _PRESENT_LOAD in self.arrays else {}
         optional = {
             "derivative_q": IMPLICIT_SIGNALS[0],
             "derivative_qd": IMPLICIT_SIGNALS[1],

@@ -194,6 +194,7 @@ class DriveActuon(DriveBase):
             control_every=self._control_every,
             accumulate=False,
             in_engine=leaves_friction,
+            losses_in_engine=False,
         )
         offered = [name for name in _FRICTION if leaves_friction and name in actuator.signals]
         self._friction = {name: wp.zeros(num_actuators, dtype=wp.float32, device=device) for name in offered}

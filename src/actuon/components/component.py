@@ -23,7 +23,7 @@ from ..declare.config import Config
 from ..declare.parameters import Field, ParameterOwner, Parameters, call_signature, with_arguments
 from ..declare.registry import ComponentKind, register_actuator_component, snake_case
 from ..errors import ArrayError, ParameterError, StateError, StructureError
-from ..kernel.chain import Law, Stage, custom_signal, without
+from ..kernel.chain import ERRORS, Law, Stage, custom_signal, without
 from ..kernel.run_stage import SignalArray, run_stage
 from ..kernel.state import Cells, Memory, State, Word
 from ..typing import DeviceLike
@@ -49,6 +49,8 @@ class Placement:
     """Whether an engine solves the dry friction that stages offer."""
     behind_spring: bool = False
     """Whether an earlier transmission has no ``gear_ratio``, such as a spring."""
+    losses_in_engine: bool = False
+    """Whether an engine solves the losses of gears as dry friction."""
 
 
 class Component(ParameterOwner):
@@ -88,6 +90,8 @@ class Component(ParameterOwner):
     """Whether an engine solves the dry friction that stages offer. Set by `bound`."""
     behind_spring: bool = False
     """Whether an earlier transmission has no ``gear_ratio``, such as a spring. Set by `bound`."""
+    losses_in_engine: bool = False
+    """Whether an engine solves the losses of gears as dry friction. Set by `bound`."""
 
     State = State
     __signature__: ClassVar[inspect.Signature]
@@ -338,6 +342,7 @@ class Component(ParameterOwner):
             "requires_grad": self.requires_grad or placement.requires_grad,
             "in_engine": placement.in_engine,
             "behind_spring": placement.behind_spring,
+            "losses_in_engine": placement.losses_in_engine,
             "_is_bound": True,
             "_is_passed_on": False,
         }
@@ -440,6 +445,9 @@ class Component(ParameterOwner):
         closing = None
         if cls.closing_law is not None or cls.run_closing is not Component.run_closing:
             closing = Law(cls.closing_law, ("effort", *cls.CLOSING_OUTPUTS), tuple(cls.CLOSING_STATES))
+        own = {*declared, *cls.reset_values(), *cls.OPTIONAL_SIGNALS}
+        asked = {name for law in laws for name in law.inputs} - own
+        laws = (*(law for name, law in _ERROR_LAWS.items() if name in asked), *laws)
         given = {name for law in laws for name in law.returns}
         taken = {name for law in (*laws, *([closing] if closing is not None else ())) for name in law.inputs}
         return Stage(
@@ -623,6 +631,23 @@ class Component(ParameterOwner):
 @wp.func
 def _unchanged(effort: float):
     return effort
+
+
+@wp.func
+def position_error_law(target_q: float, joint_q: float):
+    return target_q - joint_q
+
+
+@wp.func
+def velocity_error_law(target_qd: float, joint_qd: float):
+    return target_qd - joint_qd
+
+
+_ERROR_LAWS = {
+    name: Law(function, (name,))
+    for name, function in zip(ERRORS, (position_error_law, velocity_error_law), strict=True)
+}
+"""Laws that a stage runs first if its own take an error at the joint."""
 
 
 def _few_words(value: Any) -> str:

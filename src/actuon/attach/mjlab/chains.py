@@ -162,6 +162,7 @@ class EnvironmentMotors:
                 control_signal_attrs=signal_attr,
                 control_derivative_attrs={DERIVATIVE: signal_attr(DERIVATIVE)} if is_implicit else None,
                 in_engine=solved,
+                losses_in_engine=False,
             )
             built += own
             self._solved += own if solved else []

@@ -74,7 +74,7 @@ Robot = _structs.add(
     words="const Words*",
     joints="const Joint*",
     draws="const Draw*",
-    **many("float*", "q qd target target_qd feedforward"),
+    **many("float*", "q qd target target_qd feedforward load"),
     **many("const float*", "effort derivative_q derivative_qd dry viscous"),
     **many("const wp::int32*", "word_at column_of"),
     initial="const double*",
@@ -85,7 +85,7 @@ Robot = _structs.add(
 
 Offsets = _structs.add(
     "Offsets",
-    **many("long long", "nefc type id loss island_type island_id island_loss passive friction"),
+    **many("long long", "nefc type id loss island_type island_id island_loss passive bias friction"),
     **many("long long", "timestep flags limited range not_clamped"),
 )
 """Offsets of fields in an ``MjData`` [bytes], the type of a row that is dry friction of a DOF, offsets of options and
@@ -179,15 +179,18 @@ struct Door {
         }
     }
 
-    // Let a cell see the state: TIME | QPOS | QVEL | ACT | CTRL. Returns a joint for which it is not finite, or -1.
-    static long long show(const Robot& r, const Ranges& of, const double* s, long long cell) {
+    // Let a cell see the state: TIME | QPOS | QVEL | ACT | CTRL, and the loads that follow from it: gravity and motion.
+    // Returns a joint for which it is not finite, or -1.
+    static long long show(const Robot& r, const Ranges& of, const void* data, const double* s, long long cell) {
         const double *q = s + 1, *v = q + r.nq, *ctrl = v + r.nv + r.na;
+        const double* const bias = *(const double* const*)((const char*)data + table()->offsets->bias);
         const long long first = cell * r.dofs;
         long long bad = -1;
         for (long long i = 0; i < r.dofs; ++i) {
             const Joint& j = r.joints[i];
             const float position = r.q[first + i] = (float)q[j.position];
             const float velocity = r.qd[first + i] = (float)v[j.velocity];
+            if (r.load) r.load[first + i] = -(float)bias[j.velocity];
             float sum = position - position + (velocity - velocity);  // zero, or NaN
             const float target = r.target[first + i] = of.signal(j.target, ctrl);
             sum += target - target;
@@ -341,7 +344,7 @@ struct Door {
         t.get_state(model, data, s, ALL);
         advance(r, model, s, true);
         const wp::int32 *before = r.word_at + 1, *after = before + r.half, *once = after + r.half;
-        long long bad = show(r, Ranges(model), s, cell);
+        long long bad = show(r, Ranges(model), data, s, cell);
         if (bad < 0) {
             move(r, act, cell, before, once, false);
             drive(r, cell);
@@ -367,7 +370,7 @@ struct Door {
         advance(r, model, s, false);
         const wp::int32 *before = r.word_at + 1, *once = before + 2 * r.half;
         move(r, s + 1 + r.nq + r.nv, cell, before, once, false);
-        show(r, Ranges(model), s, cell);
+        show(r, Ranges(model), data, s, cell);
         drive(r, cell);
         return (int)cell;
     }
@@ -409,7 +412,8 @@ class Door:
         not_clamped = int(mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
         in_model = model_offsets("actuator_ctrllimited", "actuator_ctrlrange")
         options = option_offset("timestep", 0.0012345, 0.0054321), option_offset("disableflags", 5, 37)
-        self._offsets = Offsets(*data_offsets(*names, "qfrc_passive"), friction, *options, *in_model, not_clamped)
+        in_data = data_offsets(*names, "qfrc_passive", "qfrc_bias")
+        self._offsets = Offsets(*in_data, friction, *options, *in_model, not_clamped)
         self._table = Table(
             name2id=address_of("mj_name2id"),
             state_size=address_of("mj_stateSize"),
