@@ -78,8 +78,10 @@ class MujocoEngine:
     def step(self, steps: int, motors: Sequence[Motor]) -> int:
         """Step motors and physics, at least once and at most ``steps`` times."""
         dt, begin = self.dt, self.time
-        programs = [motor.program(dt) for motor in motors]
-        for motor, program in zip(motors, programs, strict=True):
+        programs = []
+        for motor in motors:
+            program = motor.program(dt)
+            programs.append(program)
             if program.in_python is not None and motor.is_stepped:
                 steps = 1
                 program.in_python()
