@@ -6,6 +6,7 @@ Classes come from the registry, methods from the classes, so that a new one is t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import tempfile
@@ -153,6 +154,8 @@ def test_overridden_methods_are_called(name):
         robot = Robot(part_of(own), **options)
         assert robot.actuator.is_fused() is (not options and name != "TransmissionCoupled")
         np.testing.assert_allclose(robot.step(), expected, rtol=2e-5, atol=1e-5)
+        with contextlib.suppress(actuon.StateError):
+            robot.actuator.check_dt(None)
     own_kernels = set() if robot.actuator.is_fused() or name != "TransmissionCoupled" else {"arguments"}
     missing = found.keys() - set(calls) - NOT_BY_A_STEP.keys() - own_kernels
     assert not missing, f"{name}: overrides of {sorted(missing)} are not called; fix that, or say who calls them"

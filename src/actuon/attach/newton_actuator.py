@@ -65,6 +65,7 @@ class Actuator(PlainActuator):
 
     Examples:
         >>> import newton
+        >>> import warp as wp
         >>> from actuon.newton import ModelBuilder
         >>> builder = ModelBuilder(gravity=(0.0, 0.0, 0.0))
         >>> link = builder.add_link(mass=1.0, inertia=wp.mat33(0.01 * np.eye(3)))
