@@ -15,7 +15,7 @@ root is elsewhere, are stepped on the linear map to see if the motion grows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -175,7 +175,7 @@ def usage_of_gains(articulation: Articulation, actuators: Sequence[Actuator], im
     robots, simulation = articulation, articulation.simulation
     gains = np.zeros((2, robots.num_dofs))
     for actuator in actuators:
-        offered = getattr(actuator.controller, "declared", dict)()
+        offered: Mapping[str, object] = getattr(actuator.controller, "declared", dict)()
         robot, columns = np.divmod(actuator.effort_indices.numpy(), robots.num_dofs)
         if {"kp", "kd"} <= offered.keys():
             values = actuator.controller.numbers("kp", "kd")
