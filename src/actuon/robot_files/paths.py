@@ -50,7 +50,7 @@ class Place:
 
 
 _Form = tuple[type[Config] | type[Component] | None, ComponentKind | None]
-"""What the paths of a stage depend on: its `declaring_class` and its kind."""
+"""Properties of a stage that its paths depend on: its `declaring_class` and its kind."""
 
 
 def stage_names(stages: Sequence[Part]) -> list[tuple[str, ...]]:
