@@ -34,7 +34,7 @@ def studio(
 ) -> None:
     """Tune a robot or a motor live in the browser.
 
-    Moves it in real time; every parameter can be changed while it runs. The page can read and write files in the
+    Moves it in real time; every number can be changed while it runs. The page can read and write files in the
     working folder only. Ctrl+C stops it.
 
     Args:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a motor of the catalogue does not model, and the torque that its vendor rates it for."""
+"""Missing effects of catalogue motors, and the torque that their vendors rate them for."""
 
 from __future__ import annotations
 
