@@ -86,7 +86,7 @@ _DATA = {
 _PICTURES = {
     "overview": (
         "accuracy_overview.svg",
-        "Errors of fitted motors in held-out runs, of published parameters, and of other tools, for a servo, a double pendulum and an arm",
+        "Errors of fitted motors in held-out runs, of published parameters, of other tools: servo, pendulum, arm",
     ),
     "xl330": ("accuracy_models.svg", "Errors of models of the XL330, in the runs fitted to and in held-out runs"),
     "so101": ("accuracy_by_motion.svg", "Errors of the SO-101 and of two AK80-6, by held-out run and by joint"),

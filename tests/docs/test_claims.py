@@ -31,7 +31,8 @@ def test_the_interfaces_have_the_methods_that_the_page_on_choosing_names():
     for cls, cell in zip(classes, row[1:], strict=True):
         promised = "`randomize()`" in f"`{cell}`" and "each group" not in cell
         assert hasattr(cls, "randomize") == promised, cls
-    assert hasattr(actuon.lab.DCMotor, "randomize") and "each group has `randomize()" in row[-1]
+    assert hasattr(actuon.lab.DCMotor, "randomize")
+    assert "each group has `randomize()" in row[-1]
 
 
 def test_the_excess_of_implicit_motors_is_that_of_the_table():
@@ -57,7 +58,7 @@ def test_what_training_on_real_motors_does_at_20_ms_is_that_of_the_table():
 
 def test_networks_and_the_model_are_ranked_as_in_the_table():
     lines = (DOCS / "fit/networks.md").read_text(encoding="utf-8").splitlines()
-    (model, *networks) = (
+    model, *networks = (
         [float(re.sub(r"<!--.*?-->", "", cell)) for cell in line.strip("|").split("|")[2:4]]
         for line in lines
         if re.match(r"\| `(servo_m2q|mlp|gru|lstm)`", line)

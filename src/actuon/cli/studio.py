@@ -29,6 +29,7 @@ def studio(
     actuators: Actuators = (),
     host: Annotated[str, Parameter(metavar="ADDRESS")] = "127.0.0.1",
     port: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=65535))] = 8017,
+    allow_host: Annotated[tuple[str, ...], Parameter(metavar="NAME", show_default=False)] = (),
     record: File | None = None,
     allow_torch: AllowTorch = False,
 ) -> None:
@@ -40,8 +41,9 @@ def studio(
     Args:
         robot: MJCF, URDF or USD file with motors in it or next to it, or the name of a motor.
         actuators: Motors to use instead of those of the robot; repeat to compare. Values of the first can be changed.
-        host: Address to listen at. 0.0.0.0 lets everyone in your network use the page.
+        host: Address to listen at. 0.0.0.0: your network, for those who have the printed address with its token.
         port: Port to listen at; the next free one if it is taken.
+        allow_host: Name by which browsers may address this computer, besides its own; repeat for several.
         record: Save every step at the end (.npz, .csv).
     """
     modules = "viser", "trimesh", "mujoco", "cmaes", "scipy", "ruamel.yaml"
@@ -56,9 +58,11 @@ def studio(
         say(console, find_source(robot, allow_torch, file).motors_from())
     print("kernels are compiled on first use", flush=True)
     with actuon.studio.open(
-        robot, actuators=actuators, host=host, port=port, record=record, allow_torch=allow_torch
+        robot, actuators=actuators, host=host, port=port, hosts=allow_host, record=record, allow_torch=allow_torch
     ) as opened:
         print(f"{opened.session.title}: serving at {opened.url} (Ctrl+C to stop)")
+        if opened.network_url:
+            print(f"from other computers:  {opened.network_url}")
         if "SSH_CONNECTION" in os.environ:
             there = f"{getpass.getuser()}@{socket.gethostname()}"
             number = opened.server.get_port()
