@@ -32,7 +32,7 @@ FORMER = {
     "author": "--output -o --root --overwrite --force --allow-torch",
     "export": "--output -o --root --force --overwrite --allow-torch",
     "run": "--engine --envs --seconds --record --output -o --video --allow-torch",
-    "studio": "--host --port --record --allow-torch",
+    "studio": "--host --port --allow-host --record --allow-torch",
     "bench": "--host --port --record --allow-torch",
     "fit": "--output -o --model --select --models --fix --free --robot --plant --load --columns --window --dt --seed "
     "--generations --starts --on --network --excite --limit --seconds --actuators --resume --report --author --json "

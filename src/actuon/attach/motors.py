@@ -45,6 +45,7 @@ from ..errors import (
 from ..motor_source import FILES, configs_of, named_motor, read_entries
 from ..motors.catalogue import CatalogueMotor
 from ..motors.datasheet import MotorDatasheet
+from ..motors.unmodelled import warn_of_unmodelled
 from ..sim.ids import ids_to_reset
 from ..typing import Array, ArrayLike, DeviceLike, IdsLike, PathLike
 from .chain_set import COMPUTED, ChainSet, signal_attr
@@ -134,6 +135,7 @@ class Motors:
             raise ParameterError(f"num_envs: got {shown(num_envs)}; must be a whole number ≥ 1")
         names = _joint_names(source, joints)
         configs = open_configs(source, names, controller, allow_unsafe_torch_checkpoints)
+        warn_of_unmodelled(configs)
         self.joint_names = tuple(names)
         """Names of the joints, in the order of the arrays."""
         self.num_envs = int(num_envs)
