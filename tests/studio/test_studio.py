@@ -630,7 +630,11 @@ def without_attribute(name):
         ("infra.WebsockServer", without_attribute("_live_connections"), "'WebsockServer._live_connections'"),
         ("infra.WebsockServer", without_attribute("_http_server_root"), "'WebsockServer._http_server_root'"),
         ("_gui_api.GuiApi", without_attribute("_gui_input_handle_from_uuid"), "'GuiApi._gui_input_handle_from_uuid'"),
-        ("_gui_api.GuiApi", lambda gui: gui._websock_interface._incoming_handlers.clear(), "its handlers of updates"),
+        (
+            "infra.WebsockServer",
+            lambda made: setattr(made, "register_handler", lambda *handler: None),
+            "its handlers of updates",
+        ),
     ],
 )
 def test_a_viser_without_a_name_that_the_checks_need_is_refused(owner, change, lacking, monkeypatch, capfd):
