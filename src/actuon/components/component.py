@@ -184,6 +184,12 @@ class Component(ParameterOwner):
                     f"{type(self).__name__}.{name}: cannot be changed here, since an actuator works with a copy of "
                     f"this component; change that one, e.g. actuator.controller.{name}, or make a new component"
                 )
+            own = None if name.startswith("_") else getattr(type(self), name, None)
+            if inspect.isroutine(own) or isinstance(own, wp.Function):
+                raise StructureError(
+                    f"{type(self).__name__}.{name}: cannot be replaced on one component, where nothing would call it; "
+                    "override it in a subclass"
+                )
             super().__setattr__(name, value)
 
     @classmethod
