@@ -19,7 +19,7 @@ FOLDER = state_files.FOLDER / "version_1"
 
 @pytest.fixture(scope="module")
 def expected():
-    """What was expected of the steps after the files were written."""
+    """Efforts and states of the steps after the files were written."""
     with np.load(FOLDER / state_files.EXPECTED) as arrays:
         return dict(arrays)
 
