@@ -65,8 +65,6 @@ class Component(ParameterOwner):
     STATES: ClassVar[tuple[str, ...] | Mapping[str, float | str]] = ()
     """Names of states per DOF that the law takes, and returns last; or their values after a reset by name, each a
     number or the name of a parameter. Default value: zero."""
-    ADDED_STATES: ClassVar[frozenset[str]] = frozenset()
-    """States that older state files may lack; they get their value after a reset."""
     OUTPUTS: ClassVar[tuple[str, ...]] = ()
     """Signals that the law returns after those of its kind, for later stages and for telemetry."""
     OPTIONAL_SIGNALS: ClassVar[Mapping[str, float]] = MappingProxyType({})

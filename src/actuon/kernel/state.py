@@ -721,33 +721,6 @@ class RingState(State):
                 "must be 0 there"
             )
 
-    def from_version_2(self, where: str, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the arrays of a file of version 2, with the delay buffer in memory order, in the form of `to_arrays`.
-
-        Raises:
-            StateError: The delay buffer or its indices are missing, have another shape or type, or are out of range.
-        """
-        n, rows = self.memory.cells.num_dofs, self.depth + 1
-        blocks, tiles = -(-n // DENSE.lanes), -(-n // DENSE.size)
-        shapes = {"ring": (rows * blocks * self.columns * DENSE.lanes,), "newest": (tiles,), "pushes": (n,)}
-        for name, shape in shapes.items():
-            array = values.get(name)
-            by_dof = name == "newest" and array is not None and array.shape == (n,)  # as on CUDA
-            dtype = np.float32 if name == "ring" else np.int32
-            if array is None or (array.shape != shape and not by_dof) or array.dtype != dtype:
-                got = "is missing" if array is None else f"got shape {array.shape} of {array.dtype}"
-                raise StateError(f"{where}{name}: {got}; must be {shape} of {np.dtype(dtype)}")
-            if name != "ring":
-                check_range(f"{where}{name}", array, 0, self.depth)
-        newest, pushes = values["newest"], values["pushes"]
-        found = values["ring"].reshape(rows, blocks, self.columns, DENSE.lanes).transpose(2, 0, 1, 3)
-        found = found.reshape(self.columns, rows, -1)[..., :n]
-        back = np.arange(self.depth)[:, None]
-        at = (np.repeat(newest, DENSE.size if newest.size == tiles else 1)[:n] - back) % rows
-        past = np.take_along_axis(found, at[None], axis=1)
-        kept = {name: array for name, array in values.items() if name not in ("ring", "newest", "filled")}
-        return {**kept, "past": np.where(back < pushes, past, np.float32(0.0))}
-
 
 def check_finite(where: str, values: np.ndarray, remedy: str = "") -> None:
     """Raise if an array of a file holds NaN or infinities; ``remedy`` ends the message."""
@@ -756,7 +729,7 @@ def check_finite(where: str, values: np.ndarray, remedy: str = "") -> None:
         raise StateError(f"{where}: is {values[tuple(at)]} at index {_shown_index(at)}; must be finite{remedy}")
 
 
-def check_range(where: str, values: np.ndarray, low: int, high: int) -> None:
+def check_range(where: str, values: np.ndarray, low: float, high: float) -> None:
     """Raise if an array of a file holds numbers below ``low`` or above ``high``."""
     bad = np.flatnonzero((values < low) | (values > high))
     if bad.size:
