@@ -14,12 +14,11 @@ import actuon
 from actuon.fit import KnownLoadPlant, Model, Parameter, Plant, SearchOptions, fit_logs, read_logs
 from actuon.fit.fitting import candidates_of, fit_models
 from actuon.fit.refine import correlation_time, refine, undetermined
-from actuon.fit.search import search
 from actuon.fit.select import folds_of
 from actuon.fit.terms import JointFacts, add_term, build_model
 from actuon.logs import save_log
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
-from tests.support.trials import residuals_of
+from tests.support.trials import residuals_of, search
 
 DT = 0.004
 QUICK = SearchOptions(starts=1, population=40, generations=80, patience=25)
