@@ -536,6 +536,9 @@ CHANGED = {
     "joint_X_p": "JOINT_PROPERTIES",
     "joint_X_c": "JOINT_PROPERTIES",
     "shape_transform": "SHAPE_PROPERTIES",
+    "shape_margin": "SHAPE_PROPERTIES",
+    "shape_gap": "SHAPE_PROPERTIES",
+    "shape_material_kh": "SHAPE_PROPERTIES",
 }
 """Arrays of Newton's models that a user changes, and what the solver is told."""
 
@@ -549,7 +552,7 @@ def change_model(simulation):
         array = getattr(model, name)
         values = array.numpy().copy()
         values[..., :1] += 0.05 if values.ndim > 1 else 0.0
-        values += 2.0 if name == "joint_stiffness" else 0.1 if name == "joint_rest_q" else 0.0
+        values += {"joint_stiffness": 2.0, "joint_rest_q": 0.1}.get(name, 0.01 if values.ndim == 1 else 0.0)
         array.assign(values)
         simulation.solver.notify_model_changed(getattr(newton.ModelFlags, flag))
 
@@ -560,6 +563,7 @@ def test_newtons_springs_and_places_of_joints_are_saved(tmp_path):
     moved = []
     with actuon.NewtonSimulation(actuon.assets.arm_mjcf) as simulation:
         change_model(simulation)
+        changed = {name: getattr(simulation.model, name).numpy().copy() for name in CHANGED}
         simulation.step(3)
         simulation.save(tmp_path / "run.npz")
         simulation.step(10)
@@ -568,6 +572,8 @@ def test_newtons_springs_and_places_of_joints_are_saved(tmp_path):
         simulation.step(13)
         assert np.abs(simulation.arrays.joint_q.numpy() - moved[0]).max() > 1e-3
         simulation.load(tmp_path / "run.npz")
+        for name, values in changed.items():
+            np.testing.assert_array_equal(getattr(simulation.model, name).numpy(), values, err_msg=name)
         simulation.step(10)
         np.testing.assert_array_equal(simulation.arrays.joint_q.numpy(), moved[0])
 

@@ -27,8 +27,8 @@ _CHANGEABLE = {
     "JOINT_PROPERTIES": ("joint_X_p", "joint_X_c", "joint_axis"),
     "BODY_INERTIAL_PROPERTIES": ("body_mass", "body_inv_mass", "body_inertia", "body_inv_inertia", "body_com"),
     "SHAPE_PROPERTIES": (
-        *("shape_transform", "shape_scale"),
-        *(f"shape_material_{name}" for name in ("ke", "kd", "kf", "ka", "mu")),
+        *("shape_transform", "shape_scale", "shape_margin", "shape_gap"),
+        *(f"shape_material_{name}" for name in ("ke", "kd", "kf", "ka", "kh", "mu")),
         *("shape_material_restitution", "shape_material_mu_torsional", "shape_material_mu_rolling"),
     ),
     "MODEL_PROPERTIES": ("gravity",),
