@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import mujoco
@@ -324,3 +325,14 @@ def test_an_armature_of_another_motor_is_suspected(tmp_path):
 def test_a_limit_beyond_any_time_step_is_not_a_number(tmp_path):
     path = saved(tmp_path, {"shoulder": (5.0, 0.1), "elbow": (0.001, 0.0)})
     assert "stable at any time step used in practice" in actuon.check(path, poses=0).table()
+
+
+def test_gains_per_degree_are_suspected_of_a_free_base_too(tmp_path):
+    for name in ("quadruped.xml", "quadruped.actuon.yaml"):
+        text = (ASSETS / name).read_text()
+        text = re.sub(r"\b(kp|kd): ([\d.]+)", lambda m: f"{m[1]}: {float(m[2]) / 57.3:.4f}", text)
+        (tmp_path / name).write_text(text)
+    said = [text for text in actuon.check(tmp_path / "quadruped.xml", poses=0).warnings if "per degree" in text]
+    assert len(said) == 12
+    assert "an error of 1 rad requests 4.4 % of the motor's 23.7 N·m; its gains are low for the load" in said[0]
+    assert not any("per degree" in text for text in actuon.check(ASSETS / "quadruped.xml", poses=0).warnings)

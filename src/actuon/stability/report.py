@@ -36,6 +36,8 @@ SHORTEST_DT, LONGEST_DT = 1e-7, 1.0
 """Range of time steps that are accepted [s]."""
 _SAG = 0.35
 """Static error under gravity that is reported [rad]: 20°."""
+_WEAK = 0.1
+"""Part of the motor's effort per radian of error below which gains of a robot with a free base are reported [1/rad]."""
 _SLOWEST = 20.0
 """Acceleration of the armature alone by the motor below which it is reported [rad/s²]."""
 
@@ -340,6 +342,11 @@ def _sagging(robot: RobotStability) -> list[str]:
                 f"{joint.name}: holding the start pose needs {number(abs(joint.hold_effort or 0.0))} {unit}, which kp "
                 f"{number(joint.kp)} N·m/rad gives at an error of {number(abs(joint.hold_effort or 0.0) / joint.kp)} "
                 f"rad; {low_gains(joint)}"
+            )
+        elif not joint.slides and joint.hold_effort is None and 0.0 < joint.kp < _WEAK * most < math.inf:
+            found.append(
+                f"{joint.name}: an error of 1 rad requests {percent(joint.kp / most)} of the motor's {number(most)} {unit}; "
+                f"{low_gains(joint)}"
             )
         if not joint.slides and 0.0 < most < _SLOWEST * joint.armature:
             found.append(
