@@ -3,13 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 PYTEST := -m pytest -n 2 --dist worksteal
-ELSEWHERE := $(addprefix --ignore=tests/,demo docs kernel/test_optimisation.py package/test_wheel.py plot simulators studio/test_page.py)
+ELSEWHERE := $(addprefix --ignore=tests/,demo docs kernel/test_optimisation.py matrix newton package/test_wheel.py plot simulators studio/test_page.py)
 WITH_MUJOCO := $(addprefix tests/,attach cli docs fit gym inspect robot_files sim stability studio actuator/test_control_every.py \
   actuator/test_state_files.py components/test_delay_time.py components/test_one_file.py package/test_assets.py)
 
 MINUTES ?= 10
 
-.PHONY: demo test test-docs test-levels test-demo test-page test-wheel test-ray test-mjlab test-simulators test-mujoco4 test-latest fuzz lint docs bench figures accuracy \
+.PHONY: demo test test-matrix test-docs test-levels test-demo test-page test-wheel test-newton test-ray test-mjlab test-simulators test-mujoco4 test-latest fuzz lint docs bench figures accuracy \
         golden golden-check constraints format clean check-python
 
 demo: .venv/.demo
@@ -20,11 +20,18 @@ test: .venv/.dev
 	$(BIN)/python $(PYTEST) $(ELSEWHERE) -m 'not optimised'
 	$(BIN)/python $(PYTEST) $(ELSEWHERE) -m optimised
 
+# Every cell of the tables of which `test` runs some.
+test-matrix: .venv/.dev
+	$(BIN)/python $(PYTEST) tests/matrix
+
 test-docs: .venv/.dev
 	$(BIN)/python $(PYTEST) tests/docs
 
 test-levels: .venv/.dev
 	$(BIN)/python -m pytest tests/kernel/test_optimisation.py
+
+test-newton: .venv/.dev
+	$(BIN)/python -m pytest tests/newton
 
 test-demo: .venv/.dev
 	$(BIN)/python $(PYTEST) tests/demo tests/plot

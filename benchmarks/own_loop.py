@@ -52,7 +52,7 @@ class Loop:
         for at in range(steps):
             self.prepare(at)
             self.step()
-            forces.append(self.data.actuator_force.copy())
+            forces.append(self.data.actuator_force[: self.model.nu].copy())
         return np.array(forces)
 
 

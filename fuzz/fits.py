@@ -287,3 +287,75 @@ def _drawn(seed: int) -> dict[str, Any]:
 def fits(case: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run(case, Path(folder))
+
+
+# Logs without information ---------------------------------------------------------------------------------------------
+
+COUNT = 2.0 * np.pi / 4096
+UNRELATED: dict[str, Callable[[np.ndarray, np.ndarray, float, np.random.Generator], np.ndarray]] = {
+    "still": lambda time, wanted, noise, rng: np.full(len(time), rng.uniform(-1.0, 1.0)),
+    "drift": lambda time, wanted, noise, rng: noise * time / time[-1],
+    "slow noise": lambda time, wanted, noise, rng: np.interp(time, time[::9], rng.normal(0.0, 0.1, len(time[::9]))),
+    "walk": lambda time, wanted, noise, rng: np.cumsum(rng.normal(0.0, noise, len(time))),
+    "the command": lambda time, wanted, noise, rng: wanted,
+    "the command, a little": lambda time, wanted, noise, rng: noise * wanted,
+}
+"""Positions that tell nothing of a motor, before noise and rounding."""
+
+
+@st.composite
+def cases_without_information(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "seed": draw(st.integers(0, 2**31 - 1)),
+        "kind": draw(st.sampled_from(list(UNRELATED))),
+        "rate": draw(st.sampled_from([20.0, 50.0, 100.0, 250.0])),
+        "noise": draw(st.sampled_from([2e-4, 1e-3, 1e-2])),
+        "is_rounded": draw(st.booleans()),
+        "logs": draw(st.integers(1, 2)),
+        "window": draw(st.sampled_from([None, 1.0])),
+        "model": draw(st.sampled_from(["pd", "pd_coulomb"])),
+        "select": draw(st.sampled_from([False, False, True])),
+    }
+
+
+def log_without_information(case: Mapping[str, Any], folder: Path, number: int, rng: np.random.Generator) -> Log:
+    """The log of a position that does not depend on a motor, through a file."""
+    time = np.arange(0.0, SECONDS, 1.0 / case["rate"])
+    wanted = sum(rng.uniform(0.3, 0.8) * np.sin(w * time + rng.uniform(0.0, 6.0)) for w in rng.uniform(1.5, 11.0, 3))
+    position = UNRELATED[case["kind"]](time, wanted, case["noise"], rng)
+    position = position + rng.normal(0.0, case["noise"], len(time))
+    position = np.rint(position / COUNT) * COUNT if case["is_rounded"] else position
+    always = np.ones((len(time), 1), bool)
+    return written(folder, f"run_{number}", Raw(time, position[:, None], wanted[:, None], always), ("joint",))
+
+
+def run_without_information(case: Mapping[str, Any], folder: Path) -> None:
+    """Fit a log that tells nothing, and refuse a verdict that calls it good."""
+    rng = np.random.default_rng(case["seed"])
+    try:
+        logs = [log_without_information(case, folder, number, rng) for number in range(case["logs"])]
+        plant = plant_of(folder, logs, case["window"])
+        options = SearchOptions(seed=case["seed"] % 1000, starts=1, population=16, generations=12)
+        is_selection = case["select"] and len(plant.runs) > 1
+        chosen: dict[str, Any] = {"select": ["pd", "pd_coulomb"]} if is_selection else {"model": case["model"]}
+        result = fit_logs(plant=plant, options=options, **chosen)
+    except LogError:
+        return
+    result.save(folder / "joint.yaml")
+    applied = apply(folder / "joint.yaml", plant)
+    positions = [(run.joint("joint").position, run.joint("joint").command) for run in plant.runs]
+    still = np.mean([np.abs(position - np.median(position)).mean() for position, _ in positions])
+    as_command = np.mean([np.abs(position - command).mean() for position, command in positions if command is not None])
+    for verdict in (*result.verdicts, *applied.verdicts):
+        assert verdict.level != "good", verdict.sentence()
+        assert verdict.sentence().startswith(f"joint: {verdict.level} fit: error "), verdict.sentence()
+        assert verdict.as_dict()["cause"], verdict
+        if verdict.judged > min(as_command, 0.5 * still):
+            assert verdict.level == "bad", verdict.sentence()
+    assert result.is_useless == any(v.level == "bad" for v in result.verdicts)
+
+
+@rig("fits_without_information", 10, lambda seed: {"case": cases_without_information()})
+def fits_without_information(case: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run_without_information(case, Path(folder))

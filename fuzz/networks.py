@@ -128,7 +128,8 @@ class Fed:
             state = tuple(self.state) if made.kind == "lstm" else self.state[0]
             effort, after = self.module(x[:, None], state)
             self.state = list(after) if made.kind == "lstm" else [after]
-        return effort.reshape(-1).numpy() * self.scales["effort_scale"] + feedforward
+        added = 0.0 if made.kind == "gru" else feedforward
+        return effort.reshape(-1).numpy() * self.scales["effort_scale"] + added
 
 
 @functools.lru_cache(2)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from .chains import chains
 from .command_line import command_line
-from .fits import fits
+from .engines import loaded, step_counts, stepping
+from .fits import fits, fits_without_information
 from .gradients import gradients
 from .mjcf_flags import mjcf_flags
 from .motors import delays, motors
@@ -31,7 +32,11 @@ RIGS = {
         state_files,
         sequences,
         mjcf_flags,
+        stepping,
+        step_counts,
+        loaded,
         command_line,
         fits,
+        fits_without_information,
     )
 }

@@ -153,8 +153,7 @@ class NetworkSoak(Soak):
         """PyTorch in float64, in the actuator's own hidden state."""
         fed = Fed(self.module, self.architecture, self.n, {"pos_scale": 1.0, "vel_scale": 1.0, "effort_scale": 1.0})
         arrays = (self.state.controller_state.hidden, self.state.controller_state.cell)
-        shape = (self.architecture.layers, self.architecture.units, self.n)
-        fed.state = [torch.from_numpy(a.numpy().astype(np.float64).reshape(shape).transpose(0, 2, 1)) for a in arrays]
+        fed.state = [torch.from_numpy(a.numpy().astype(np.float64)) for a in arrays]
 
         def step(*signals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             expected = fed.step(*signals)

@@ -358,6 +358,33 @@ def friction_hold() -> Any:
     return figure
 
 
+def gear_losses() -> Any:
+    """Draw the effort of a gear that holds a load, with losses that fade at rest and with losses as friction."""
+    load, inertia, dt, seconds = -20.0, 0.05, 0.002, 0.6
+    gear = actuon.GearTransmissionConfig(9.0, efficiency=0.7)
+    motor = actuon.ActuatorConfig(actuon.PDControlConfig(kp=200.0, kd=2.0), transmission=gear)
+    efforts: dict[str, list[float]] = {}
+    for name, known in (("smoothed", None), ("friction", inertia)):
+        motors = actuon.Motors(motor, ["joint"], inertia=known)
+        inputs = {} if known is None else {"joint_load": load}
+        q, qd, efforts[name] = np.zeros(1), np.zeros(1), []
+        for _ in range(round(seconds / dt)):
+            effort = motors.step(q, qd, target=0.0, dt=dt, **inputs)
+            qd += dt * (effort + load) / inertia
+            q += dt * qd
+            efforts[name].append(effort[0])
+    time = dt * np.arange(len(efforts["friction"]))
+    span = np.ptp(efforts["smoothed"][-50:])
+    figure, axis = plot(f"Losses as friction hold a load; losses that fade at rest chatter by {span:.0f} N·m", 300)
+    axis.plot(time, efforts["smoothed"], color=IDEAL, linewidth=1.0)
+    axis.plot(time, efforts["friction"], color=REAL)
+    write(axis, (0.59, 33.0), "losses that fade at rest", IDEAL, "right", "bottom")
+    write(axis, (0.59, 4.0), "losses as friction, of an engine or for an inertia", REAL, "right", "bottom")
+    axis.set(xlabel="time [s]", ylabel="effort at the joint [N·m]", xlim=(0, seconds), ylim=(0.0, 40.0))
+    axis.set_title("gear 9, efficiency 0.7, that holds 20 N·m on 0.05 kg·m², steps of 2 ms", color=MUTED)
+    return figure
+
+
 # Components ----------------------------------------------------------------------------------------------------------
 
 
@@ -888,6 +915,7 @@ MOTORS = {
     "pid": pid,
     "friction_models": friction_models,
     "friction_hold": friction_hold,
+    "gear_losses": gear_losses,
     "heat": heat,
     "battery": battery,
     "elastic": elastic,

@@ -168,6 +168,7 @@ _BACKLASH = _stage(
     motor_inertia=uniform(0.02, 0.2),
     damping=uniform(0.0, 2.0),
 )
+_RATIO = _stage("TransmissionGear", ratio=uniform(3, 30))
 _PLAIN_GEAR = _stage(
     "TransmissionGear", ratio=uniform(3, 30), efficiency=uniform(0.5, 1.0), smoothing_velocity=uniform(0.5, 40.0)
 )
@@ -178,6 +179,8 @@ _GEAR = _stage(
     backdrive_efficiency=uniform(0.3, 1.0),
     smoothing_velocity=uniform(0.5, 40.0),
 )
+_BRAKED_GEAR = Stage("TransmissionGear", _GEAR.parameters | {"inertia": uniform(0.005, 0.5)})
+_COMPENSATED_GEAR = Stage("TransmissionGear", _GEAR.parameters | {"compensates_losses": fixed(True)})
 _LINKAGE = _stage(
     "TransmissionLinkage",
     joint_positions=fixed([-2.0, -0.7, 0.1, 0.9, 2.5]),
@@ -273,7 +276,9 @@ CHAINS: dict[str, Chain] = (
         "friction in engine": Chain(
             (_PD, _friction(*(name for name in _FRICTION if name != "inertia"))), {"in_engine": True}
         ),
-        "friction on both sides": Chain((_PD, _COULOMB, _GEAR, _friction())),
+        "friction on both sides": Chain((_PD, _COULOMB, _RATIO, _friction())),
+        "gear with friction": Chain((_PD, _BRAKED_GEAR, _LOW_DC)),
+        "gear that compensates": Chain((_PD, _COMPENSATED_GEAR, _LOW_DC)),
         "friction behind a spring": Chain((_PD, _SPRING, _GEAR, _COULOMB)),
         "gear": Chain((_PD, _GEAR, _LOW_DC)),
         "gear without back-driving": Chain((_PD, _PLAIN_GEAR, _LOW_DC)),

@@ -251,6 +251,15 @@ def flat(
     return array
 
 
+def constant(values: np.ndarray, device: wp.Device) -> wp.array:
+    """Return values that nobody writes as a Warp array.
+
+    On a CPU it is not a copy, which Warp would record during graph capture: the array would have no values until a
+    replay.
+    """
+    return wp.array(values, device=device, copy=not device.is_cpu)
+
+
 def index_array(value: object, where: str, device: wp.Device | None, length: int | None = None) -> wp.array:
     """Return a checked ``uint32`` copy of indices as a Warp array, shape (N,)."""
     found = numbers(value, where)

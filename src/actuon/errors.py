@@ -24,8 +24,9 @@ import contextlib
 import difflib
 import importlib.util
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,9 @@ class SimulationError(ActuonError, ValueError):
 
     joint: str | None = None
     """Name of the joint that made the simulation diverge; None for other errors."""
+    diverged: Mapping[int, str | None] = MappingProxyType({})
+    """Environments that stopped because they diverged, with the joint that caused it; None for a base. The others have
+    taken all steps."""
 
 
 class ConvergenceError(ActuonError, ArithmeticError):

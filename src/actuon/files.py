@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,6 +84,19 @@ def replacing(path: str | Path) -> Iterator[Path]:
     finally:
         if partial is not None:
             partial.unlink(missing_ok=True)
+
+
+def json_text(document: Any) -> str:
+    """Return a document as JSON, with null for numbers that are not finite, which JSON does not have."""
+    return json.dumps(_finite(document), indent=2, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_text(path: Path, largest: int) -> str:

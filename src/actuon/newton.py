@@ -6,7 +6,6 @@ from .errors import check_installed as _check_installed
 
 _check_installed(["newton", "mujoco"], "newton", "actuon.newton")
 
-from .actuator.actuator import Actuator as Actuator
 from .actuator.newton_parts import (
     ClampingBase as ClampingBase,
     DriveBase as DriveBase,
@@ -16,6 +15,7 @@ from .actuator.newton_parts import (
     DrivePD as DrivePD,
     DrivePID as DrivePID,
 )
+from .attach.newton_actuator import Actuator as Actuator
 from .attach.newton_builder import ModelBuilder as ModelBuilder
 from .attach.newton_drive import DriveActuon as DriveActuon
 from .components.controllers.neural import (

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Differentiable steps for PyTorch: gradients of efforts by targets, states, parameters, and earlier steps.
 
-Each step is recorded on a separate `wp.Tape`. Autograd connects them through the actuator's memory.
+Each step is recorded on a separate `wp.Tape`. Autograd connects them through the actuator's memory. The backward pass
+runs each step again with the parameters that it had, also if they were changed since. There are no second derivatives.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import warp as wp
 
@@ -31,7 +34,7 @@ from .robot_files.paths import check_unambiguous, parameter_places
 
 try:
     import torch
-    from torch.autograd.function import FunctionCtx, once_differentiable
+    from torch.autograd.function import FunctionCtx
 except ImportError as error:
     raise MissingExtraError("torch", "torch", "actuon.torch") from error
 
@@ -104,7 +107,7 @@ def step(
     before = _memory(actuator, memory)
     after = actuator.state()
     arrays = tuple(array for array, _ in chosen.values())
-    call = _Call(actuator, tuple(signals), arrays, tuple(answers), before, after, dt)
+    call = _Call(actuator, tuple(signals), arrays, tuple(answers), before, after, dt, _Parameters.of(actuator))
     values = (value for _, value in chosen.values())
     given = (*signals.values(), *values, *answers.values(), *(before.tensors if before else ()))
     effort, *kept = _Step.apply(call, *given)
@@ -125,6 +128,8 @@ class _Call:
     before: Memory | None
     after: ActuatorState | None
     dt: float | None
+    others: _Parameters
+    """Values of all parameters before the step. Steps with equal ones share them."""
 
 
 class _Step(torch.autograd.Function):
@@ -132,44 +137,121 @@ class _Step(torch.autograd.Function):
     def forward(ctx: FunctionCtx, call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.call = call
         ctx.save_for_backward(*tensors)
-        with _in_use(call, tensors):
+        with _in_use(_replaced(call, tensors)):
             _, _, output = _run(call, tensors)
         kept = [wp.to_torch(array, requires_grad=False).clone() for array in _remembered(call.after)]
         return (wp.to_torch(output, requires_grad=False).reshape(tensors[1].shape), *kept)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        """Run the step again on a tape, with equal inputs."""
+        """Run the step again on a tape, with equal inputs and parameters."""
         call: _Call = ctx.call
-        tape = wp.Tape()
-        with _in_use(call, ctx.saved_tensors):
-            signals, answers, output = _run(call, ctx.saved_tensors, tape)
-            sources = [*signals, *call.parameters, *answers, *_remembered(call.before.state if call.before else None)]
-            results = [output, *_remembered(call.after)]
-            for array in (*sources, *results):
-                array.grad.zero_()
-            for array, gradient in zip(results, gradients, strict=True):
-                if gradient is not None:
-                    wp.copy(
-                        array.grad, _as_warp(gradient.clone(memory_format=torch.contiguous_format)).reshape(array.shape)
-                    )
-            tape.backward()
-            found = [wp.to_torch(array.grad).clone() for array in sources]
-        shaped = (gradient.reshape(t.shape) for gradient, t in zip(found, ctx.saved_tensors, strict=True))
-        return None, *(g if needed else None for g, needed in zip(shaped, ctx.needs_input_grad[1:], strict=True))
+        tensors: tuple[torch.Tensor, ...] = ctx.saved_tensors  # once: checkpoints unpack it only once
+        with torch.no_grad():
+            found = _gradients(call, tensors, gradients)
+        if torch.is_grad_enabled():  # create_graph=True
+            found = _FirstDerivatives.apply(*found, *tensors)[: len(found)]
+        return None, *(g if needed else None for g, needed in zip(found, ctx.needs_input_grad[1:], strict=True))
+
+
+class _FirstDerivatives(torch.autograd.Function):
+    """Identity whose derivative is an error, for gradients that depend on the tensors passed after them."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(tensor.view_as(tensor) for tensor in tensors)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        raise StructureError(
+            "actuon.torch.step: has no second derivatives; for a Hessian, take differences of first derivatives"
+        )
+
+
+def _gradients(
+    call: _Call, tensors: tuple[torch.Tensor, ...], gradients: tuple[torch.Tensor | None, ...]
+) -> tuple[torch.Tensor, ...]:
+    """Return the gradients by the tensors of a step, from those by its results."""
+    tape = wp.Tape()
+    with _in_use([*call.others.changed(call.actuator), *_replaced(call, tensors)]):
+        signals, answers, output = _run(call, tensors, tape)
+        sources = [*signals, *call.parameters, *answers, *_remembered(call.before.state if call.before else None)]
+        results = [output, *_remembered(call.after)]
+        for array in (*sources, *results):
+            array.grad.zero_()
+        for array, gradient in zip(results, gradients, strict=True):
+            if gradient is not None:
+                wp.copy(
+                    array.grad, _as_warp(gradient.clone(memory_format=torch.contiguous_format)).reshape(array.shape)
+                )
+        tape.backward()
+        found = [wp.to_torch(array.grad).clone() for array in sources]
+    return tuple(gradient.reshape(tensor.shape) for gradient, tensor in zip(found, tensors, strict=True))
+
+
+class _Parameters:
+    """Copies of all parameters of an actuator, by the position of the stage and name."""
+
+    _last: ClassVar[WeakKeyDictionary[Actuator, _Parameters]] = WeakKeyDictionary()
+
+    def __init__(self, actuator: Actuator):
+        self._values = {key: wp.clone(array) for key, array in self._arrays(actuator).items()}
+
+    @classmethod
+    def of(cls, actuator: Actuator) -> _Parameters:
+        """Return the present values. On the CPU, equal values are the same object as at the last call."""
+        last = cls._last.get(actuator)
+        if last is None or actuator.device.is_cuda or not last._are_those_of(actuator):
+            last = cls._last[actuator] = cls(actuator)
+        return last
+
+    @staticmethod
+    def _arrays(actuator: Actuator) -> dict[tuple[int, str], wp.array]:
+        return {
+            (position, name): array
+            for position, stage in enumerate(actuator.stages)
+            for name, array in stage.arguments().items()
+            if isinstance(array, wp.array)
+        }
+
+    def _are_those_of(self, actuator: Actuator) -> bool:
+        arrays = self._arrays(actuator)
+        return arrays.keys() == self._values.keys() and all(
+            _is_equal(array, self._values[key]) for key, array in arrays.items()
+        )
+
+    def changed(self, actuator: Actuator) -> list[tuple[wp.array, wp.array]]:
+        """Return the actuator's arrays whose values differ now, with these values."""
+        arrays = self._arrays(actuator)
+        for position, name in arrays.keys() ^ self._values.keys():
+            stage = type(actuator.stages[position]).__name__
+            raise StructureError(
+                f"actuon.torch.step: '{name}' of {stage} was set or unset between a step and its backward pass; "
+                "call backward() before"
+            )
+        return [(array, self._values[key]) for key, array in arrays.items() if not _is_equal(array, self._values[key])]
+
+
+def _is_equal(array: wp.array, other: wp.array) -> bool:
+    return array.shape == other.shape and array.numpy().tobytes() == other.numpy().tobytes()
+
+
+def _replaced(call: _Call, tensors: tuple[torch.Tensor, ...]) -> list[tuple[wp.array, wp.array]]:
+    """Return the arrays of parameters that tensors replace, with the tensors."""
+    given = tensors[len(call.signals) : len(call.signals) + len(call.parameters)]
+    return [(array, _as_warp(value).reshape(array.shape)) for array, value in zip(call.parameters, given, strict=True)]
 
 
 @contextlib.contextmanager
-def _in_use(call: _Call, tensors: tuple[torch.Tensor, ...]) -> Iterator[None]:
-    """Set the actuator's parameters to those of a step within the block."""
-    own = [wp.clone(array) for array in call.parameters]
+def _in_use(values: Sequence[tuple[wp.array, wp.array]]) -> Iterator[None]:
+    """Set arrays to values within the block."""
+    before = [wp.clone(array) for array, _ in values]
     try:
-        for array, tensor in zip(call.parameters, tensors[len(call.signals) :], strict=False):
-            wp.copy(array, _as_warp(tensor).reshape(array.shape))
+        for array, value in values:
+            wp.copy(array, value)
         yield
     finally:
-        for array, value in zip(call.parameters, own, strict=True):
+        for (array, _), value in reversed(list(zip(values, before, strict=True))):
             wp.copy(array, value)
 
 

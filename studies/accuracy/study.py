@@ -98,7 +98,7 @@ def compare_presets(plant: Plant, names: Sequence[str], options: SearchOptions |
     compared, seconds = [], []
     for own in models:
         begin = time.monotonic()
-        (one,) = compare(plant, [own], options, progress=_begun)
+        (one,) = compare(plant, [own], options, progress=_begun).compared
         compared.append(one)
         seconds.append(time.monotonic() - begin)
         folds = ", ".join(f"{fold} {MILLI * error:.1f}" for fold, error in one.by_fold.items())

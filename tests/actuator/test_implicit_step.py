@@ -53,7 +53,7 @@ def geared_effort(q, w, target_q, target_qd, kp=30.0, kd=0.8, stall=STALL, seen=
     wanted = oracle.pd(q, w if seen is None else seen, target_q, target_qd, 0.0, kp, kd)
     speed = RATIO * w
     losses = (EFFICIENCY, BACK, 1.0)
-    motor = wanted / RATIO / oracle.gear(speed, wanted / RATIO, *losses)
+    motor = wanted / RATIO
     motor = oracle.dc_motor(motor, q, speed, *(np.broadcast_to(v, np.shape(w)) for v in (stall, NO_LOAD, MOST)))
     return RATIO * motor * oracle.gear(speed, motor, *losses)
 

@@ -105,7 +105,8 @@ def test_a_recurrent_network_in_cells(rng):
         for dofs in (None, 12)
     ]
     states = [actuator.state() for actuator in made]
-    assert states[1].controller_state.hidden.shape == (states[0].controller_state.hidden.shape[0], 2, 12)
+    layers, _, units = states[0].controller_state.hidden.shape
+    assert states[1].controller_state.hidden.shape == (layers, 2, 12, units)
     for _ in range(4):
         signals = random_signals(24, rng)
         efforts = []

@@ -49,6 +49,10 @@ def joint_targets(steps):
 def test_an_actuator_goes_on_from_its_file(name, version, saved):
     folder, expected = saved
     actuator = state_files.build(name)
+    if name in ("mlp", "lstm", "gru"):  # files of these versions do not say which network they belong to
+        with pytest.raises(actuon.StateError, match="ControllerNeural.*; this one has .* [0-9a-f]{8}"):
+            actuator.load_state(folder / f"{name}.npz")
+        return
     state = actuator.load_state(folder / f"{name}.npz")
     if name == "late_in_seconds" and version in ("unversioned", "version_1"):
         assert_remembers(state)  # random delays are drawn from other numbers since
@@ -103,10 +107,10 @@ def test_files_say_their_version_and_those_of_a_later_one_are_refused(tmp_path):
     actuator.state().save(path)
     with np.load(path) as file:
         contents = dict(file)
-    assert contents["__version__"] == 3
-    for version in (np.array(4), np.array("one")):
+    assert contents["__version__"] == 4
+    for version in (np.array(5), np.array("one")):
         np.savez(path, **contents | {"__version__": version})
-        with pytest.raises(actuon.StateError, match=r"state\.npz': got version .*; this Actuon reads versions up to 3"):
+        with pytest.raises(actuon.StateError, match=r"state\.npz': got version .*; this Actuon reads versions up to 4"):
             actuator.load_state(path)
 
 
@@ -118,8 +122,8 @@ def test_robots_refuse_files_of_a_later_version(tmp_path):
         attached.save_state(path)
         with np.load(path) as file:
             contents = dict(file)
-        np.savez(path, **contents | {"__version__": np.array(4)})
-        with pytest.raises(actuon.StateError, match="got version 4; this Actuon reads versions up to 3"):
+        np.savez(path, **contents | {"__version__": np.array(5)})
+        with pytest.raises(actuon.StateError, match="got version 5; this Actuon reads versions up to 4"):
             attached.load_state(path)
 
 

@@ -134,6 +134,63 @@ def test_parameters_that_change_between_steps_are_those_of_each_step(name, rng):
     np.testing.assert_allclose(actuator.controller.kp.numpy(), 1.0)
 
 
+def test_parameters_that_are_set_between_steps_are_those_of_each_step():
+    actuator = actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), requires_grad=True)
+    zero, q = torch.zeros(1), torch.zeros(1, requires_grad=True)
+    control = {"joint_target_q": torch.ones(1), "joint_target_qd": zero}
+    total = 0.0
+    for kp in (20.0, 40.0, 80.0):
+        actuator.controller.kp.fill_(kp)
+        total = total + actuon.torch.step(actuator, {"joint_q": q, "joint_qd": zero}, control)[0].sum()
+    (gradient,) = torch.autograd.grad(total, q)
+    np.testing.assert_array_equal(gradient, -140.0)
+    np.testing.assert_array_equal(actuator.controller.kp.numpy(), 80.0)
+
+
+def test_parameters_that_are_set_after_the_steps_do_not_change_gradients(rng):
+    actuator, same = build(), build()
+    steps = [signals(rng) for _ in range(STEPS)]
+    weights = [torch.ones(N)] * STEPS
+    expected = torch.autograd.grad(rollout(same, steps, weights), steps[0]["joint_q"])
+    total = rollout(actuator, steps, weights)
+    actuator.controller.kp = 7.0
+    actuator.delay.delay_steps.fill_(0)
+    np.testing.assert_array_equal(torch.autograd.grad(total, steps[0]["joint_q"])[0], expected[0])
+    np.testing.assert_array_equal(actuator.controller.kp.numpy(), 7.0)
+
+
+def test_checkpoints(rng):
+    from torch.utils.checkpoint import checkpoint
+
+    actuator, sim = build(), signals(rng)
+    wanted = [sim["joint_q"], sim["joint_target_q"]]
+
+    def twice(*tensors):
+        inputs = dict(zip(sim, tensors, strict=True))
+        first, memory = actuon.torch.step(actuator, inputs, inputs, dt=DT)
+        return first + actuon.torch.step(actuator, inputs, inputs, memory, DT)[0]
+
+    expected = torch.autograd.grad(twice(*sim.values()).sum(), wanted)
+    actual = torch.autograd.grad(checkpoint(twice, *sim.values(), use_reentrant=False).sum(), wanted)
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_second_derivatives_are_an_error(rng):
+    actuator, sim = build(), signals(rng)
+    q = sim["joint_q"]
+
+    def effort(q):
+        return actuon.torch.step(actuator, sim | {"joint_q": q}, sim, dt=DT)[0].square().sum()
+
+    with pytest.raises(actuon.StructureError, match="has no second derivatives; for a Hessian"):
+        torch.autograd.functional.hessian(effort, q.detach())
+    (first,) = torch.autograd.grad(effort(q), q, create_graph=True)
+    np.testing.assert_array_equal(first.detach(), torch.autograd.grad(effort(q), q)[0])
+    with pytest.raises(actuon.StructureError, match="has no second derivatives"):
+        first.sum().backward()
+
+
 def test_parameters_of_one_step_are_not_those_of_another(rng):
     """Parameters stay apart if the backward pass comes later, or if the step fails."""
     actuator = build()

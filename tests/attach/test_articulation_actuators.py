@@ -351,9 +351,8 @@ def test_order_does_not_matter_and_names_decide():
 
 def test_components_with_a_value_for_each_robot():
     with MujocoSimulation(ARM, num_envs=4) as simulation:
-        kp = wp.array([100.0, 200.0, 300.0, 400.0], dtype=wp.float32)
         first = actuon.ActuatorConfig(
-            actuon.ControllerPD(kp, 10.0),
+            actuon.ControllerPD([100.0, 200.0, 300.0, 400.0], 10.0),
             [actuon.ClampingMaxEffort([5.0, 6.0, 7.0, 8.0])],
             actuon.Delay([0, 1, 2, 3], max_delay=3),
         )

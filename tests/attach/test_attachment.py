@@ -239,17 +239,6 @@ def test_a_signal_with_the_name_of_another_series_is_not_recorded():
             Recorder(groups)
 
 
-def test_a_group_that_overrides_compute_is_refused_on_a_robot():
-    class Own(IdealPDActuator):
-        def compute(self, control_action, joint_pos, joint_vel):
-            return control_action
-
-    with MujocoSimulation(ARM):
-        cfg = IdealPDActuatorCfg(["joint1"], Own, stiffness=1.0, damping=1.0)
-        with pytest.raises(actuon.StructureError, match=r"group 'a': Own overrides compute\(\).*override make_stages"):
-            ActuatorGroups(Articulation("/link0"), {"a": cfg})
-
-
 def engine_state(simulation, states=None):
     """The state of the engine; or set it."""
     kind = int(mujoco.mjtState.mjSTATE_INTEGRATION)

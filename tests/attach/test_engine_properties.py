@@ -387,12 +387,10 @@ def test_compensation_and_motor_are_limited_together(gravcomp, mode, robot):
         np.testing.assert_array_equal(simulation.models[0].jnt_actfrclimited, before)
 
 
-@pytest.mark.parametrize(
-    ("actuator", "flags"), [("", ""), (f'<position joint="hinge" kp="{GAIN}"/>', 'actuation="disable"')]
-)
-def test_compensation_that_mujoco_leaves_out_takes_nothing_off_the_limit(actuator, flags, robot):
-    """MuJoCo leaves it out in models without actuators, and if actuation is disabled."""
-    path = robot(actuator, joint=COMPENSATED, body='gravcomp="2"', flags=flags)
+def test_compensation_that_mujoco_leaves_out_takes_nothing_off_the_limit(robot):
+    """MuJoCo leaves it out if actuation is disabled."""
+    actuator = f'<position joint="hinge" kp="{GAIN}"/>'
+    path = robot(actuator, joint=COMPENSATED, body='gravcomp="2"', flags='actuation="disable"')
     model = mujoco.MjModel.from_xml_path(str(path))
     data, expected = mujoco.MjData(model), []
     for _ in range(20):

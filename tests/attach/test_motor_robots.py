@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 
 import mujoco
@@ -36,20 +35,12 @@ def simulation(tmp_path):
         yield simulation
 
 
-def signals_of(attached, name):
-    """Return the signals of all motors, shape (robots, joints)."""
-    each = [actuators.telemetry().signals[name] for actuators in attached]
-    return functools.reduce(lambda one, other: np.where(np.isnan(one), other, one), each)
-
-
-@pytest.mark.parametrize("apart", [False, True], ids=["in_one_attachment", "in_two"])
-def test_all_motors_of_a_robot_hang_on_one_battery(simulation, apart, tmp_path):
+def test_all_motors_of_a_robot_hang_on_one_battery(simulation, tmp_path):
     """Two actuators may share it; robots do not; a reset of one and a saved state keep the others."""
     pairs = [(on_battery(), "hip"), (on_battery(actuon.RippleEffectConfig()), "knee")]
-    sets = [pairs[:1], pairs[1:]] if apart else [pairs]
-    attached = [actuon.ArticulationActuators.from_actuators("robot", some) for some in sets]
-    assert sum(len(actuators.actuators) for actuators in attached) == 2
-    robots, paths = attached[0].articulation, [tmp_path / f"{i}.npz" for i in range(len(sets))]
+    actuators = actuon.ArticulationActuators.from_actuators("robot", pairs)
+    assert len(actuators.actuators) == 2
+    robots, path = actuators.articulation, tmp_path / "state.npz"
     targets = np.array([[0.5, -0.4], [3.0, 2.0], [0.0, 3.0]])
     robots.set_dof_position_targets(targets)
 
@@ -60,16 +51,15 @@ def test_all_motors_of_a_robot_hang_on_one_battery(simulation, apart, tmp_path):
     seen = []
     for t in range(STEPS):
         if t == 20:
-            for actuators, path in zip(attached, paths, strict=True):
-                actuators.save_state(path)
+            actuators.save_state(path)
             saved = simulation.save_state()
-            for actuators in attached:
-                actuators.reset([1])
+            actuators.reset([1])
             for stage in oracles[1]:
                 stage.reset(np.ones(2, bool))
         q, qd = robots.get_dof_positions(), robots.get_dof_velocities()
         simulation.step()
-        found = {name: signals_of(attached, name) for name in ("supply_voltage", "charge", "current", "energy")}
+        signals = actuators.telemetry().signals
+        found = {name: signals[name] for name in ("supply_voltage", "charge", "current", "energy")}
         for env, (battery, motor) in enumerate(oracles):
             s = {"effort": 60.0 * (targets[env] - q[env]), "qd": np.float64(qd[env])}
             battery.law(s, simulation.dt)
@@ -84,69 +74,58 @@ def test_all_motors_of_a_robot_hang_on_one_battery(simulation, apart, tmp_path):
 
     simulation.load_state(saved)
     simulation.step()
-    np.testing.assert_array_equal(signals_of(attached, "supply_voltage")[[0, 2]], seen[20][[0, 2]])
+    np.testing.assert_array_equal(actuators.telemetry().signals["supply_voltage"][[0, 2]], seen[20][[0, 2]])
     simulation.load_state(saved)
-    for actuators, path in zip(attached, paths, strict=True):
-        actuators.load_state(path)
+    actuators.load_state(path)
     simulation.step()
-    np.testing.assert_array_equal(signals_of(attached, "supply_voltage")[[0, 2]], seen[20][[0, 2]])
+    np.testing.assert_array_equal(actuators.telemetry().signals["supply_voltage"][[0, 2]], seen[20][[0, 2]])
 
 
-def test_motors_that_are_attached_later_hang_on_the_battery_as_it_is(simulation):
-    """A reset of some motors of a robot charges it for all; motors that are closed draw no more."""
-    hips = actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "hip")])
-    hips.articulation.set_dof_position_targets(3.0, dof_indices=[0])
-    simulation.step(30)
-    drawn = hips.telemetry().signals["charge"][:, 0]
-    assert (drawn > 0.1).all()
-    knees = actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "knee")])
-    knees.articulation.set_dof_position_targets(30.0, dof_indices=[1])
-    simulation.step()
-    both = hips, knees
-    charge = signals_of(both, "charge")
-    assert (charge[:, 0] >= drawn).all()
-    np.testing.assert_array_equal(charge[:, 1], charge[:, 0])
-    knees.reset([2])
-    simulation.step()
-    charge, supply = signals_of(both, "charge"), signals_of(both, "supply_voltage")
-    np.testing.assert_array_equal(charge[:, 1], charge[:, 0])
-    np.testing.assert_allclose(supply[:, 1], supply[:, 0], rtol=1e-6)
-    assert charge[2, 0] < 0.1 * charge[0, 0]
-    assert supply[2, 0] > supply[0, 0] + 0.5
-    knees.close()
-    before = {name: values[:, 0] for name, values in hips.telemetry().signals.items()}
-    simulation.step()
-    load = before["voltage"] * before["current"] / before["supply_voltage"] ** 2  # of the hips alone
-    open_voltage = 24.0 - (24.0 - 18.0) * before["charge"] / BATTERY["capacity"]
-    expected = open_voltage / (1.0 + BATTERY["inner_resistance"] * load)
-    np.testing.assert_allclose(hips.telemetry().signals["supply_voltage"][:, 0], expected, rtol=1e-4)
+class OnBattery(actuon.lab.IdealPDActuator):
+    def make_stages(self):
+        clamps = [actuon.ClampingBattery(**BATTERY), actuon.ClampingVoltage(**MOTOR)]
+        return [*super().make_stages()[:1], *clamps]
 
 
-def test_groups_share_the_battery_of_other_actuators(simulation):
-    class OnBattery(actuon.lab.IdealPDActuator):
-        def make_stages(self):
-            clamps = [actuon.ClampingBattery(**BATTERY), actuon.ClampingVoltage(**MOTOR)]
-            return [*super().make_stages()[:1], *clamps]
-
+@pytest.mark.parametrize("engine", [actuon.MujocoSimulation, actuon.NewtonSimulation])
+def test_a_second_set_of_actuators_on_a_battery_is_refused(engine, tmp_path):
+    """Before anything has changed; after the first is closed, another may have the battery."""
+    if engine is actuon.NewtonSimulation:
+        pytest.importorskip("newton")
+    (tmp_path / "robot.xml").write_text(MJCF)
     cfg = actuon.lab.IdealPDActuatorCfg(["knee"], stiffness=60.0, damping=0.0, class_type=OnBattery)
-    hips = actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "hip")])
-    knees = actuon.lab.ActuatorGroups(hips.articulation, {"knees": cfg})
-    hips.articulation.set_dof_position_targets(3.0)
-    simulation.step(5)
-    supply = signals_of([hips, knees], "supply_voltage")
-    assert (supply < 23.0).all()
-    np.testing.assert_allclose(supply[:, 1], supply[:, 0], rtol=1e-6)
+    with engine(tmp_path / "robot.xml", num_envs=ENVS):
+        robots = actuon.Articulation("robot")
+        hips = actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "hip")])
+        before = robots.get_dof_armatures().numpy()
+        told = "joint 'knee' of '.*robot.*' has a battery, and so has joint 'hip', which other actuators drive"
+        with pytest.raises(actuon.SimulationError, match=told):
+            actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "knee")])
+        with pytest.raises(actuon.SimulationError, match=told):
+            actuon.lab.ActuatorGroups(robots, {"knees": cfg})
+        np.testing.assert_array_equal(robots.get_dof_armatures().numpy(), before)
+        pd = actuon.ActuatorConfig(actuon.PDControlConfig(60.0, 0.0))
+        actuon.ArticulationActuators.from_actuators("robot", [(pd, "knee")]).close()
+        hips.close()
+        actuon.lab.ActuatorGroups(robots, {"knees": cfg}).close()
+
+
+def test_a_reset_charges_the_battery_of_a_robot(simulation):
+    pairs = [(on_battery(), "hip"), (on_battery(), "knee")]
+    actuators = actuon.ArticulationActuators.from_actuators("robot", pairs)
+    actuators.articulation.set_dof_position_targets(3.0)
+    simulation.step(30)
+    actuators.reset([2])
+    simulation.step()
+    charge = actuators.telemetry().signals["charge"]
+    np.testing.assert_array_equal(charge[:, 1], charge[:, 0])
+    assert charge[2, 0] < 0.1 * charge[0, 0]
 
 
 def test_motors_that_do_not_agree_on_their_battery(simulation):
     other = on_battery(full_voltage=25.0)
     with pytest.raises(actuon.ParameterError, match="battery 0: full_voltage is 24 at one of its motors and 25"):
         actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "hip"), (other, "knee")])
-    hips = actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "hip")])
-    with pytest.raises(actuon.ParameterError, match="battery 0: full_voltage is 24 at one of its motors and 25"):
-        actuon.ArticulationActuators.from_actuators("robot", [(other, "knee")])
-    hips.close()
-    actuon.ArticulationActuators.from_actuators("robot", [(other, "knee")]).close()
 
 
 def test_a_battery_is_shared_in_graphs_and_on_tapes():

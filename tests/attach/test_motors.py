@@ -624,3 +624,16 @@ def test_motors_of_the_catalogue_need_warp_and_numpy_alone():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("dt", [-1.0, float("nan"), float("inf"), "0.002"])
+def test_a_time_step_that_no_stage_uses_is_checked(dt):
+    motors = actuon.Motors(PD, JOINTS)
+    with pytest.raises(actuon.StateError, match="dt: got .*; must be a finite number ≥ 0"):
+        motors.step(np.zeros(len(JOINTS)), np.zeros(len(JOINTS)), 0.1, dt=dt)
+    assert np.isfinite(motors.step(np.zeros(len(JOINTS)), np.zeros(len(JOINTS)), 0.1)).all()
+    actuator = actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0))
+    names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
+    sim = {key: np.zeros(1, np.float32) for key in names}
+    with pytest.raises(actuon.StateError, match="dt: got"):
+        actuator.step(sim, sim, dt=dt)

@@ -323,6 +323,33 @@ def test_time_that_is_set_back_changes_no_motion(model):
         np.testing.assert_array_equal(state_of(model, data)[moved], expected[step, moved])
 
 
+@pytest.mark.parametrize("held", [0.0, 7.0])
+def test_time_that_is_held_changes_no_motion(model, held):
+    """Motors count steps, and not seconds."""
+    expected, data = plain(model), begun(model)
+    moved = slice(1, 1 + model.nq + model.nv)
+    for step, control in enumerate(targets(model)):
+        data.ctrl[:], data.time = control, held
+        mujoco.mj_step(model, data)
+        np.testing.assert_array_equal(state_of(model, data)[moved], expected[step, moved], err_msg=f"step {step}")
+
+
+def test_a_state_without_its_time_is_restored(model):
+    """After a state of ``mjSTATE_PHYSICS``, memory goes on where it was."""
+    data, kind = begun(model, steps=20), mujoco.mjtState.mjSTATE_PHYSICS
+    kept, warm = state_of(model, data, kind), data.qacc_warmstart.copy()
+    moved = []
+    for _ in range(2):
+        mujoco.mj_setState(model, data, kept, kind)
+        data.qacc_warmstart[:] = warm
+        for control in targets(model)[20:]:
+            data.ctrl[:] = control
+            mujoco.mj_step(model, data)
+            moved.append(state_of(model, data, kind))
+    np.testing.assert_array_equal(moved[: len(moved) // 2], moved[len(moved) // 2 :])
+    np.testing.assert_array_equal(moved[-1][: model.nq + model.nv], plain(model)[-1, 1 : 1 + model.nq + model.nv])
+
+
 @pytest.mark.parametrize("threads", [0, 2])
 def test_rollouts_from_the_middle(model, threads):
     count, middle = 6, begun(model, steps=30)
@@ -644,10 +671,10 @@ def test_a_control_that_is_not_finite_lets_the_robot_be_limp_for_that_step(tmp_p
     assert data.warning[mujoco.mjtWarning.mjWARN_BADCTRL].number > count
     np.testing.assert_array_equal(data.actuator_force, 0.0)
     mujoco.mj_step(model, unhurt)
-    assert np.abs(unhurt.actuator_force).min() > 0.0
+    assert np.abs(unhurt.qfrc_actuator).min() > 0.0
     data.ctrl[:] = targets(model)[20]
     mujoco.mj_step(model, data)
-    assert np.abs(data.actuator_force).min() > 0.0
+    assert np.abs(data.qfrc_actuator).min() > 0.0
     assert np.isfinite(state_of(model, data)).all()
     with pytest.raises(actuon.SimulationError, match="the effort of joint 'shoulder' is not finite"):
         actuon.mujoco.telemetry(model, data)
@@ -694,6 +721,18 @@ def test_a_model_with_other_parts_under_the_same_name_is_refused(tmp_path, monke
         with pytest.raises(actuon.SimulationError, match="a copy of the model has other joints or actuators"):
             actuon.mujoco.telemetry(other, data)
     actuon.mujoco.telemetry(model, begun(model))
+    actuon.mujoco.unload(model)
+
+
+def test_a_spec_that_has_motors_is_refused(tmp_path):
+    """A second set of motors would drive a limp robot."""
+    model = arm()
+    spec = actuon.mujoco.spec(model)
+    spec.option.timestep = 0.002
+    (tmp_path / "model.xml").write_text(spec.to_xml())
+    for given in (spec, tmp_path / "model.xml", spec.to_xml()):
+        with pytest.raises(actuon.StructureError, match="model: has motors of an earlier load"):
+            actuon.mujoco.load(given, CHAIN)
     actuon.mujoco.unload(model)
 
 

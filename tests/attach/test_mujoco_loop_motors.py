@@ -40,6 +40,8 @@ ARM = """
 </mujoco>
 """
 EULER = ARM.format(integrator="Euler", island="enable")
+FREE = EULER.replace('island="enable"', 'contact="disable" island="enable"').replace('range="-0.3 1.2"', "")
+"""Without contacts and stops, whose forces no state has: gears with losses depend on loads."""
 PD = actuon.PDControlConfig(40.0, 1.0)
 LIMIT = actuon.MaxEffortClampingConfig(12.0)
 
@@ -143,21 +145,12 @@ CHAINS = {
 
 @pytest.mark.parametrize("chain", CHAINS)
 def test_chains(both, chain):
-    moved = both(EULER, CHAINS[chain])
-    if chain == "jitter":
-        actuon.mujoco.seed(moved.model, moved.data, 1)
+    moved = both(FREE if chain == "gear" else EULER, CHAINS[chain])
     moved.move()
 
 
-OTHER_VALUES = {
-    "TransmissionSeriesElastic": {"stiffness": 50.0, "motor_inertia": 0.05, "damping": 1.0},
-    "ClampingBattery": {"full_voltage": 24.0, "inner_resistance": 0.5, "capacity": 20.0},
-}
-"""Those with which the arm does not diverge, and a battery that it empties."""
 COUPLED = "TransmissionCoupled"
 """Moves joints together, by a kernel of its own."""
-RANDOM = ("DelayInterpolated", "DelayTime")
-"""Components whose numbers are drawn again at each reset; a simulation begins with one."""
 
 
 def component_names():
@@ -167,20 +160,21 @@ def component_names():
 
 @pytest.mark.parametrize("name", component_names())
 def test_every_component(both, name):
-    part = built_in.components()[name].config(**OTHER_VALUES.get(name, built_in.values(name)))
-    kinds, kind = actuon.ComponentKind, part.component.kind
-    if kind is kinds.CONTROLLER:
-        stages = [actuon.DelayConfig(1), part]
-    elif kind in (kinds.SENSOR, kinds.DELAY):
-        stages = [part, PD]
-    elif name == "ClampingBattery":
-        stages = [PD, part, actuon.VoltageClampingConfig(0.5, 0.4)]
-    else:
-        stages = [actuon.DelayConfig(1), PD, part]
-    moved = both(EULER, actuon.ActuatorConfig(stages=stages))
-    if name in RANDOM:
-        actuon.mujoco.seed(moved.model, moved.data, 1)
+    model = FREE if name == "TransmissionGear" else EULER
+    moved = both(model, actuon.ActuatorConfig(stages=built_in.stages(name)))
     moved.move(30)
+
+
+@pytest.mark.parametrize("name", ["DelayTime", "DelayInterpolated"])
+def test_the_first_run_has_the_draws_of_a_simulation_and_others_those_of_its_resets(both, name):
+    part = built_in.components()[name].config(**built_in.values(name))
+    moved = both(EULER, actuon.ActuatorConfig(stages=[part, PD]))
+    for number in range(3):
+        mujoco.mj_resetDataKeyframe(moved.model, moved.data, 0)
+        if number:
+            moved.simulation.reset()
+            actuon.mujoco.seed(moved.model, moved.data, number)
+        moved.move(20)
 
 
 def body(name, joints, at="0 0 0"):
@@ -247,6 +241,29 @@ def test_targets_beyond_the_range_of_controls_are_clipped(both):
     for _ in range(20):
         at_edge.step([0.1, 0.0])
     np.testing.assert_array_equal(at_edge.data.qpos, clipped.data.qpos)
+
+
+@pytest.mark.parametrize("way", ["live", "spec", "flag", "added control"])
+def test_a_range_of_controls_that_changes_later_counts(both, way):
+    """As MuJoCo reads it at each step."""
+    servo = '<position joint="a" kp="5" ctrlrange="-0.2 0.1"/><position joint="b" kp="5"/>'
+    stiff = actuon.ActuatorConfig(PD, [actuon.MaxEffortClampingConfig(100.0)])
+    moved = both(mjcf(TWO, servo if way != "added control" else ""), stiff)
+    model = moved.model
+    if way == "spec":
+        spec = actuon.mujoco.spec(model)
+        spec.actuators[0].ctrlrange = (-0.5, 0.6)
+        model = spec.compile()
+    elif way == "flag":
+        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
+    else:
+        model.actuator_ctrllimited[0], model.actuator_ctrlrange[0] = True, (-0.5, 0.6)
+    data = mujoco.MjData(model)
+    data.ctrl[:2] = 1.0, 0.3
+    mujoco.mj_forward(model, data)
+    expected = 40.0 * np.array([1.0 if way == "flag" else 0.6, 0.3])
+    np.testing.assert_allclose(data.qfrc_actuator, expected, rtol=1e-6)
+    np.testing.assert_allclose(actuon.mujoco.telemetry(model, data).applied_effort[0], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -401,6 +418,24 @@ def test_gravity_compensation_is_clipped_together_with_the_effort(both):
     bodies = body("arm", [hinge("a", limits), hinge("b")]).replace('name="arm"', 'name="arm" gravcomp="1"')
     moved = both(mjcf(bodies, SERVOS), LATE)
     moved.move(40, spread=1.0, exact=False, rtol=0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["explicit", "implicit"])
+def test_telemetry_shows_what_mujoco_lets_through_beside_gravity_compensation(both, mode):
+    limits = 'actuatorfrcrange="-4 3" actuatorgravcomp="true"'
+    bodies = body("arm", [hinge("a", limits), hinge("b")]).replace('name="arm"', 'name="arm" gravcomp="1"')
+    config = actuon.ActuatorConfig(PD, [LIMIT], effort_mode=mode)
+    model = both(mjcf(bodies, SERVOS, option='integrator="implicitfast"'), config).model
+    data = mujoco.MjData(model)
+    for target in (-0.9, 0.7):
+        data.ctrl[:2] = target
+        mujoco.mj_step(model, data, 3)
+        mujoco.mj_forward(model, data)
+        told = actuon.mujoco.telemetry(model, data)
+        compensation = data.qfrc_gravcomp * [1.0, 0.0]
+        np.testing.assert_allclose(told.applied_effort[0], data.qfrc_actuator - compensation, rtol=1e-5, atol=1e-5)
+        assert told.limited_by[0, 0] == "engine"
+        assert told.clipped[0, 0]
 
 
 def test_two_robots_have_a_battery_each(both):

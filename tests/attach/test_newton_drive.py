@@ -530,7 +530,7 @@ def test_the_motion_of_articulation_actuators(tmp_path):
         actuon.PDControlConfig(60.0, 2.0),
         [actuon.DCMotorClampingConfig(1.5, 100.0, 1.2)],
         delay=actuon.DelayConfig(3),
-        transmission=actuon.GearTransmissionConfig(9.0, efficiency=0.9, rotor_inertia=1e-4),
+        transmission=actuon.GearTransmissionConfig(9.0, rotor_inertia=1e-4),
     )
     targets = 0.5 * np.sin(0.05 * np.arange(150))[:, None] * np.array([1.0, -1.0])
     expected, found = [], []
@@ -627,6 +627,25 @@ def test_implicit_efforts_are_those_of_newtons_own_drive(name, rng):
     limit = {"pd": np.inf, "max_effort": 3.0, "dc_motor": 6.0}[name]
     assert np.abs(ours).max() <= limit
     assert name == "pd" or (np.abs(ours) == limit).mean() > 0.05
+
+
+def test_without_inverse_masses_the_law_is_the_line_at_the_present_speed(rng):
+    """Newton allows to leave them out."""
+    model = model_of(lambda *_: None)
+    actuator, _ = implicit(model, DriveActuon(actuon.ActuatorConfig(STIFF, IMPLICIT["max_effort"][0])))
+    n, drive = actuator.num_actuators, actuator.drive
+    signals = [wp.array(rng.normal(0, scale, n).astype(np.float32)) for scale in (0.005, 0.05, 0.005, 0.0)]
+    in_order = index_array(range(n))
+    given = (*signals, *[in_order] * 4, None, LONG)
+    params = drive.bind_params().numpy()
+    drive.prepare_implicit(*given, custom_inputs={})
+    q, qd, target_q, _ = (signal.numpy() for signal in signals)
+    effort = np.clip(STIFF.kp * (target_q - q - LONG * qd) - STIFF.kd * qd, -3.0, 3.0)
+    np.testing.assert_array_equal(params[:, [0, 3]], np.stack([qd, qd], axis=1))
+    lines = params[:, 6] + params[:, 7] * (qd - params[:, 8])
+    np.testing.assert_allclose(np.clip(lines, params[:, 1], params[:, 2]), effort, rtol=1e-4, atol=1e-4)
+    drive.prepare_implicit(*given, inv_mass=wp.zeros(n, dtype=wp.float32), custom_inputs={})
+    np.testing.assert_array_equal(drive.bind_params().numpy()[:, [0, 3]], np.stack([qd, qd], axis=1))
 
 
 def test_a_stiff_arm_is_steady_where_explicit_is_not():
@@ -729,3 +748,33 @@ def test_what_cannot_be_implicit_is_refused(rng):
     response.refresh(state)
     with pytest.raises(actuon.StructureError, match="put the delay in the motor model"):
         actuator.step(state, control, actuator.state(), actuator.state(), LONG)
+
+
+def test_indices_made_during_a_capture_are_read_by_the_graph():
+    """Until a replay they hold arbitrary numbers, from which nothing may be concluded."""
+    n = 3
+    drive = DriveActuon(actuon.ActuatorConfig(actuon.PDControlConfig(kp=2.0, kd=0.0)))
+    drive.finalize(wp.get_device("cpu"), n)
+    zeros, targets = wp.zeros(n, dtype=wp.float32, device="cpu"), wp.array([1.0, 2.0, 3.0], dtype=wp.float32)
+    forces, order = wp.zeros(n, dtype=wp.float32, device="cpu"), np.array([2, 0, 1], np.uint32)
+
+    def step(indices):
+        drive.compute(zeros, zeros, targets, zeros, None, indices, indices, indices, indices, forces, None, 0.01)
+
+    step(wp.array(order, device="cpu"))
+    expected = forces.numpy().copy()
+    np.testing.assert_allclose(expected, [6.0, 2.0, 4.0])
+    with wp.ScopedCapture(device="cpu") as captured:
+        step(wp.array(order, device="cpu"))
+    forces.zero_()
+    wp.capture_launch(captured.graph)
+    np.testing.assert_array_equal(forces.numpy(), expected)
+
+
+def test_a_component_is_not_finalized_during_a_capture():
+    pd = actuon.ControllerPD(kp=2.0, kd=0.0)
+    with (
+        wp.ScopedCapture(device="cpu"),
+        pytest.raises(actuon.StructureError, match="ControllerPD: cannot be finalized"),
+    ):
+        pd.finalize("cpu", 3)

@@ -53,8 +53,8 @@ def test_the_inertia_of_a_rotor_is_the_joints_armature_once(engine, tmp_path, ca
         np.testing.assert_allclose(robots.get_dof_armatures().numpy(), 0.5, rtol=1e-6)
         owner.set_dof_feedforward_effort_targets(np.full((2, 2), 100.0))
         simulation.step()
-        motor = 0.03  # at rest nothing is lost
-        speed = motor * 50.0 / (0.3 + 0.5) * 0.001
+        motor = 0.03
+        speed = motor * 50.0 * 0.8 / (0.3 + 0.5) * 0.001
         np.testing.assert_allclose(robots.get_dof_velocities().numpy(), speed, rtol=2e-3)
         told = owner.telemetry()
         np.testing.assert_allclose(told.signals["motor_effort"], motor, rtol=1e-6)
@@ -62,7 +62,9 @@ def test_the_inertia_of_a_rotor_is_the_joints_armature_once(engine, tmp_path, ca
         simulation.step(40)
         told, speeds = owner.telemetry(), robots.get_dof_velocities().numpy()
         assert (speeds * 50.0 > 1.0).all()
-        np.testing.assert_allclose(told.applied_effort, motor * 50.0 * 0.8, rtol=1e-5)
+        np.testing.assert_allclose(told.applied_effort, motor * 50.0, rtol=1e-5)
+        np.testing.assert_allclose(told.signals["dry_friction"], motor * 50.0 * 0.2, rtol=1e-5)
+        np.testing.assert_allclose(speeds, 41 * speed, rtol=2e-3)
         owner.close()
         np.testing.assert_array_equal(robots.get_dof_armatures().numpy(), held)
 

@@ -289,7 +289,7 @@ def test_a_fit_that_is_of_no_use_says_so_first_with_its_cause(swing, tmp_path, d
         assert "found:" not in applied
 
 
-@pytest.mark.parametrize(("error", "level"), [(0.2, "bad"), (0.1, "poor"), (0.05, "poor")])
+@pytest.mark.parametrize(("error", "level"), [(0.2, "bad"), (0.1, "limited"), (0.05, "limited")])
 def test_a_known_cause_does_not_excuse_a_fit(error, level):
     """A weak servo with an opposite sign: '−command' is far off too, and 'no motion' by 0.255 rad."""
     time = np.arange(0.0, 10.0, 0.005)

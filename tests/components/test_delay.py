@@ -130,3 +130,62 @@ def test_lags_are_live_and_stay_within_the_ring():
     with pytest.raises(actuon.ParameterError, match="max_delay, 3"):
         actuator.delay.delay_steps = 4
     assert effort(7) == 4
+
+
+@pytest.mark.parametrize("robot_dofs", [None, 3])
+def test_writes_to_a_delay_buffer_act(robot_dofs):
+    """Newton's users fill buffers, to start from a command that was held."""
+    n = 6
+
+    def made():
+        pd, delay = actuon.ControllerPD(kp=1.0, kd=0.0), actuon.Delay([0, 1, 2] * 2, max_delay=2)
+        actuator = actuon.Actuator(range(n), pd, delay, robot_dofs=robot_dofs)
+        return actuator, actuator.state(), actuator.state()
+
+    def efforts(actuator, current, following, targets):
+        found = []
+        for target in targets:
+            sim = {name: np.zeros(n, np.float32) for name in ("joint_q", "joint_qd", "joint_target_qd", "joint_f")}
+            sim["joint_target_q"] = np.full(n, target, np.float32)
+            actuator.step(sim, sim, current, following)
+            current, following = following, current
+            found.append(sim["joint_f"])
+        return found
+
+    actuator, current, following = made()
+    efforts(actuator, current, following, [7.0, 8.0])  # the two states share rows from here on
+    buffer = current.delay_state
+    buffer.buffer_pos.assign(np.array([[1.0] * n, [2.0] * n], np.float32))
+    np.testing.assert_array_equal(buffer.buffer_pos.numpy(), [[1.0] * n, [2.0] * n])
+    np.testing.assert_allclose(efforts(actuator, current, following, [3.0])[0], [3.0, 1.0, 2.0] * 2)
+
+    actuator, current, following = made()
+    current.delay_state.buffer_pos.fill_(5.0)
+    current.delay_state.num_pushes.fill_(2)
+    np.testing.assert_array_equal(current.delay_state.num_pushes.numpy().ravel(), 2)
+    first, second = efforts(actuator, current, following, [3.0, 4.0])
+    np.testing.assert_allclose(first, [3.0, 5.0, 5.0] * 2)
+    np.testing.assert_allclose(second, [4.0, 3.0, 5.0] * 2)
+    buffer = current.delay_state
+    buffer.num_pushes.assign(np.array([0, 0, 1] * 2).reshape(buffer.num_pushes.shape))
+    np.testing.assert_allclose(efforts(actuator, current, following, [6.0])[0][:2], [6.0, 6.0])
+    other = actuator.state()
+    other.assign(current)
+    np.testing.assert_array_equal(other.delay_state.buffer_pos.numpy(), buffer.buffer_pos.numpy())
+
+
+def test_writes_to_a_delay_buffer_that_cannot_act_raise():
+    state = actuon.Actuator(range(2), actuon.ControllerPD(1.0, 0.0), actuon.Delay(1, 2)).state().delay_state
+    with pytest.raises(ValueError, match="read-only"):
+        state.buffer_pos.numpy()[:] = 1.0
+    with pytest.raises(actuon.StateError, match="no views"):
+        state.buffer_vel[0].fill_(1.0)
+    with pytest.raises(actuon.StateError, match="num_pushes: is 3 at index 0; must be from 0 to 2"):
+        state.num_pushes.fill_(3)
+    with pytest.raises(actuon.StateError, match="write_idx: is 9 at index 0; must be from 0 to 2"):
+        state.write_idx.fill_(9)
+    with pytest.raises(actuon.StateError, match=r"delay buffer: is nan"):
+        state.buffer_act.fill_(np.nan)
+    with pytest.raises(actuon.StateError, match="cannot be replaced"):
+        state.buffer_pos = wp.zeros((2, 2), dtype=wp.float32)
+    assert not state.num_pushes.numpy().any()

@@ -306,6 +306,7 @@ def test_contradicting_figures_of_one_dof_are_named():
     with pytest.raises(actuon.ParameterError, match="static is below dynamic at index 0"):
         bound.dynamic = [1.2, 2.0]
     assert bound.dynamic.numpy().tolist() == [1.0, 2.0]
+    friction = actuon.EffectFriction(dynamic=[1.0, 2.0], static=[1.0, 2.5], stribeck_velocity=0.1, inertia=1.0)
     friction.dynamic = [1.2, 2.0]
     with pytest.raises(actuon.ParameterError, match="static is below dynamic at index 0"):
         Bench(friction, 2)

@@ -234,6 +234,10 @@ CONFIGS = {
         delay=actuon.LowPassDelayConfig(0.05),
         transmission=actuon.BacklashTransmissionConfig(0.01, 1e4, 0.02),
     ),
+    "lossy gear": actuon.ActuatorConfig(
+        actuon.PDControlConfig(40.0, 1.0),
+        transmission=actuon.GearTransmissionConfig(40.0, 0.4, -0.5, compensates_losses=True, inertia=0.05),
+    ),
     "late and filtered": actuon.ActuatorConfig(
         stages=[actuon.TimeDelayConfig(0.01), actuon.LowPassDelayConfig(0.05), actuon.PDControlConfig(40.0, 1.0)]
     ),

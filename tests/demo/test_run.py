@@ -23,7 +23,7 @@ from actuon.demo import film, plots, scenes
 from actuon.demo.motion import SLIDE, SWING, Joint, choreography
 from actuon.demo.run import lost_targets, saturation, simulate, summary
 from actuon.robot_source import find_source
-from tests.support.command_line import command, in_a_process
+from tests.support.command_line import command, in_a_process, outcome
 from tests.support.robot_files import save_everything, save_robot
 
 ASSETS = actuon.assets.FOLDER
@@ -463,3 +463,15 @@ def test_run_with_bad_arguments(arguments, match, tmp_path, complaint):
     (tmp_path / "folder.xml").mkdir()
     (tmp_path / "folder.npz").mkdir()
     assert match in complaint(*arguments)
+
+
+def test_run_says_that_a_robot_has_fallen(tmp_path):
+    """Gains that were typed per degree, 57 times too low."""
+    for name in ("quadruped.xml", "quadruped.actuon.yaml"):
+        text = (ASSETS / name).read_text()
+        text = re.sub(r"\b(kp|kd): ([\d.]+)", lambda m: f"{m[1]}: {float(m[2]) / 57.3:.4f}", text)
+        (tmp_path / name).write_text(text)
+    said = outcome("run", tmp_path / "quadruped.xml", "-o", tmp_path)[2]
+    assert re.search(r"real motors: it (has fallen: the base is tilted by \d+°|does not track its targets)", said)
+    assert "its gains are low for the load (kp " in said
+    assert "if they are per degree, multiply them by 57.3" in said

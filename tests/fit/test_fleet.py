@@ -163,7 +163,8 @@ def test_each_window_of_a_robot_has_its_own_error_where_it_was_held_out():
         values = truth(0) | {"friction.dynamic": friction, "friction.viscous": 1e-6}
         windows = [part for seed in (0, 2) for part in made_log(values, seed).split_windows(0.8)]
         plants[name] = KnownLoadPlant(windows, dt=DT)
-    result = fit_fleet(plants, select=["pd", "pd_coulomb"], options=SHORT)
+    options = dataclasses.replace(SHORT, generations=40)
+    result = fit_fleet(plants, select=["pd", "pd_coulomb"], options=options)
     (chosen,) = (one.name for one in result.compared if one.chosen)
     alone = {name: next(one.name for one in own.compared if one.chosen) for name, own in result.robots.items()}
     assert len(set(alone.values())) == 2

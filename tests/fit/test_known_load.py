@@ -10,6 +10,8 @@ import actuon
 from actuon.fit.model import Model, Parameter
 from actuon.fit.plants.known_load import KnownLoadPlant, Load
 from actuon.fit.plants.plant import Plant
+from actuon.logs import JointLog, Log
+from tests.support import oracle
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
 from tests.support.trials import errors_of, residuals_of
 
@@ -93,6 +95,29 @@ def test_a_servo_with_every_term_of_friction_moves_as_in_numpy():
     np.testing.assert_allclose(residual + joint.position, expected, atol=5e-4)
 
 
+def test_a_gear_with_losses_moves_as_in_numpy():
+    """As dry friction, which the plant solves as an engine does; the efficiencies are parameters of a fit."""
+    log, ratio, back = drop_log(kp=3.0), 20.0, 0.6
+    actuator = actuon.ActuatorConfig(
+        actuon.PDControlConfig(3.0, 0.02), transmission=actuon.GearTransmissionConfig(ratio, 0.9, back)
+    )
+    model = Model("gear", actuator, (Parameter("gear.efficiency", 0.3, 1.0),))
+    joint, candidates = log.joints[0], np.array([[0.45], [0.8], [1.0]])
+    found = residuals_of(KnownLoadPlant([log], dt=DT), [model], [candidates])[0][..., 0]
+    for efficiency, residual in zip(candidates[:, 0], found, strict=True):
+
+        def budget(effort, load, v, efficiency=efficiency):
+            side = np.sign(v if abs(ratio * v) >= 1.0 else effort + load)
+            return oracle.gear_friction(side * effort, side * load, efficiency, back)
+
+        expected = simulate(
+            log.time, joint.command, joint.enabled, (0.3, 0.0), dt=DT, mass=0.5, length=0.1,
+            law=lambda target, q, v: 3.0 * (target - q) - 0.02 * v, friction=budget,
+        )  # fmt: skip
+        np.testing.assert_allclose(residual + joint.position, expected, atol=2e-3)
+    assert np.abs(found[0] - found[2]).max() > 0.02
+
+
 def test_a_candidate_moves_the_same_alone_and_in_a_batch_on_several_threads():
     logs = [drop_log(str(i), seed=i) for i in range(3)]
     model = Model(
@@ -127,6 +152,30 @@ def test_a_load_is_that_of_the_log_or_the_one_given():
     with pytest.raises(actuon.ActuonError, match="drop: the load is missing; set mass"):
         KnownLoadPlant([bare])
     KnownLoadPlant([bare], {"inertia": 0.01})
+
+
+def test_a_load_that_is_given_replaces_that_of_the_log():
+    time = np.arange(0.0, 1.0, 0.01)
+    joint = JointLog("joint", np.sin(3.0 * time), np.sin(3.0 * time))
+    disc = Log("disc", time, (joint,), {"inertia": 0.01})
+    pendulum = Log("pendulum", time, (joint,), {"mass": 2.0, "length": 0.5})
+    both = Log("both", time, (joint,), {"inertia": 0.01, "mass": 2.0, "length": 0.5})
+    given = {"mass": 4.0, "length": 0.5}
+    for log in (disc, pendulum, both):
+        assert KnownLoadPlant([log], given).loads == (Load(1.0, 4.0 * 9.81 * 0.5),)
+        assert KnownLoadPlant([log], {"inertia": 0.3}).loads == (Load(0.3),)
+    assert KnownLoadPlant([disc], given).subset([0]).loads == KnownLoadPlant([disc], given).loads
+    assert KnownLoadPlant([pendulum], {"mass": 1.0}).loads == (Load(0.25, 1.0 * 9.81 * 0.5),)
+    for refused, said in (
+        ({"inertia": 0.3, "mass": 1.0}, "load: got inertia, mass; must be an inertia, or mass and length"),
+        ({"mas": 1.0, "length": 0.2}, "load: got 'mas'; .*mass"),
+    ):
+        with pytest.raises(actuon.ParameterError, match=said):
+            KnownLoadPlant([pendulum], refused)
+    with pytest.raises(actuon.ParameterError, match="both: states an inertia, and mass and length of a pendulum"):
+        KnownLoadPlant([both])
+    with pytest.raises(actuon.ParameterError, match="disc: the load is missing; set mass"):
+        KnownLoadPlant([disc], {"mass": 1.0})
 
 
 def test_a_path_that_the_chain_has_not_is_refused_with_those_that_it_has():

@@ -384,6 +384,17 @@ def test_a_position_beyond_a_stop_switches_it_off_and_says_so(arm: Path) -> None
     assert any("elbow: is at" in finding and "stops are disabled" in finding for finding in plant.findings)
 
 
+def test_a_spike_beyond_a_stop_does_not_switch_it_off(arm: Path) -> None:
+    log = recorded(1, 1.0)
+    first, *others = log.joints
+    position = first.position.copy()
+    position[50] += 9.0
+    spiked = dataclasses.replace(log, joints=(dataclasses.replace(first, position=position), *others))
+    assert RobotPlant(arm, [spiked], dt=0.002).findings == RobotPlant(arm, [log], dt=0.002).findings
+    scales = [RobotPlant(arm, [each], dt=0.002).scales()[0] for each in (log, spiked)]
+    np.testing.assert_allclose(dataclasses.astuple(scales[1]), dataclasses.astuple(scales[0]), rtol=0.1)
+
+
 def test_joints_that_are_not_logged_stand_still_and_are_named(arm: Path) -> None:
     assert any("stand still: wrist" in finding for finding in RobotPlant(arm, [recorded(1, 0.5)]).findings)
 
@@ -561,7 +572,7 @@ def test_zeros_of_encoders_are_found_for_each_log_and_those_of_a_new_log_from_it
     result.save(tmp_path / "pendulum.yaml")
     applied = apply(tmp_path / "pendulum.yaml", plant("third.csv"))
     assert applied.mean < 3.0 * result.error
-    assert applied.as_dict()["zeros_mrad"]["third.csv"]["hip"] == pytest.approx(40.0, abs=2.0)
+    assert applied.as_dict()["encoder_offsets_mrad"]["third.csv"]["hip"] == pytest.approx(40.0, abs=2.0)
     assert apply(tmp_path / "pendulum.yaml", plant("third.csv", encoder_offset_per_log=False)).mean > 3.0 * applied.mean
 
 

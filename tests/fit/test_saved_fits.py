@@ -37,7 +37,7 @@ def test_a_saved_fit_has_the_errors_that_it_had(name):
 def test_the_section_of_a_fit_is_written_as_it_was_read(name, tmp_path):
     origin = Provenance.from_yaml(SAVED / name)
     assert origin.models
-    assert origin.error == pytest.approx(np.mean([1e-3 * own["error_mrad"] for own in _found(name)]), abs=1e-5)
+    assert origin.error["rad"] == pytest.approx(np.mean([1e-3 * own["error_mrad"] for own in _found(name)]), abs=1e-5)
     assert origin.seed == 3
     assert origin.logs == ("a", "b")
     save_actuators(tmp_path / name, load_actuators(SAVED / name), fit=origin.to_yaml())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import actuon
 from actuon.fit import KnownLoadPlant, Model, Parameter, Plant, SearchOptions, fit_logs, read_logs
-from actuon.fit.fitting import fit_models
+from actuon.fit.fitting import candidates_of, fit_models
 from actuon.fit.refine import correlation_time, refine, undetermined
 from actuon.fit.search import search
 from actuon.fit.select import folds_of
@@ -360,7 +361,6 @@ def test_a_selection_takes_the_simplest_model_that_does_well_where_it_was_not_fi
     assert result.held_out == pytest.approx(result.compared[1].held_out)
     written = result.compared[1].as_dict()
     assert list(written["held_out_folds_mrad"]) == ["kp 0.5", "kp 1"]
-    assert written["held_out_groups_mrad"] == written["held_out_folds_mrad"]
     assert all(run.held_out is not None for run in result.runs)
 
 
@@ -428,6 +428,39 @@ def test_two_robots_share_one_parameter_and_have_one_each(tmp_path):
     assert result.joints[0].parameters[0].value == pytest.approx(values["controller.kp"], rel=0.05)
     assert result.per_log == {}
     assert result.as_dict()["robots"] == result.as_dict()["units"] == result.per_robot
+
+
+def test_a_range_of_a_free_parameter_keeps_what_it_has_one_value_for():
+    each = dataclasses.replace(MODEL.parameters[0], per="robot")
+    model = dataclasses.replace(MODEL, parameters=(each, *MODEL.parameters[1:]))
+    plant = KnownLoadPlant([made_log(truth(0), 0)], dt=DT)
+    ((wider,),) = candidates_of(plant, model, free={"controller.kp": (0.1, 50.0)})
+    (kp,) = (p for p in wider.parameters if p.path == "controller.kp")
+    assert (kp.low, kp.high, kp.per) == (0.1, 50.0, "robot")
+
+
+def test_a_model_beside_a_selection_is_refused():
+    plant = KnownLoadPlant([made_log(truth(0), 0)], dt=DT)
+    for select in (True, ["pd"], []):
+        with pytest.raises(actuon.ParameterError, match="model: got 'm4', with 'select', which chooses a model"):
+            fit_logs(plant=plant, model="m4", select=select)
+
+
+def test_json_has_no_infinity(tmp_path):
+    plant = KnownLoadPlant([made_log(truth(0), 0)], dt=DT)
+    chain = actuon.ActuatorConfig(actuon.PDControlConfig(1e7, 1e5))
+    model = Model("mad", chain, (Parameter("controller.kp", 1e6, 1e8),))
+    result = fit_logs(plant=plant, model=model, options=SearchOptions(starts=1, population=4, generations=1))
+    assert not np.isfinite(result.error)
+    result.save_json(tmp_path / "joint.json")
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    found = json.loads((tmp_path / "joint.json").read_text(), parse_constant=refuse)
+    assert found["mae_mrad"]["train"] is None
+    assert found["runs"][0]["train_mrad"] is None
+    assert found["verdict"]["joint"]["level"] == "bad"
 
 
 def test_logs_that_share_a_path_are_told_apart_and_windows_are_not():

@@ -43,6 +43,21 @@ def facts(**settings):
     return JointFacts(plant.scales()[0], plant.runs, plant.joints[0])
 
 
+@pytest.mark.parametrize("rows", [[100], [50, 120, 121], [30, 31, 32, 150]])
+def test_spikes_do_not_set_ranges(rows):
+    time = np.arange(0.0, 4.0, 0.005)
+    position = np.round(0.6 * np.sin(4.0 * time) * 4096 / (2 * np.pi)) * 2 * np.pi / 4096
+    spiked = position.copy()
+    spiked[rows] += np.resize([30.0, -12.0], len(rows))
+    ranges = []
+    for shown in (position, spiked):
+        log = pendulum_log("a", time, shown, position + 0.02, vin=7.4)
+        plant = KnownLoadPlant([log])
+        model = build_model("servo_m6", JointFacts(plant.scales()[0], plant.runs, "joint"))
+        ranges.append([end for p in model.parameters for end in (p.low, p.high)])
+    np.testing.assert_allclose(ranges[1], ranges[0], rtol=0.05)
+
+
 @pytest.mark.parametrize("name", PATHS)
 def test_a_name_says_what_is_free(name):
     model = build_model(name, facts(vin=7.4))

@@ -147,7 +147,7 @@ def test_a_fit_on_ray_finds_the_same_as_here(plant, workers):
 def test_a_selection_on_ray_chooses_the_same_as_here(plant, workers):
     fewer = MODEL.fixed("delay.delay", 0.0)
     candidates = [[dataclasses.replace(fewer, name="without delay")], [MODEL]]
-    here, there = (compare(plant, candidates, SHORT, workers=each) for each in (None, workers))
+    here, there = (compare(plant, candidates, SHORT, workers=each).compared for each in (None, workers))
     assert [one.chosen for one in there] == [one.chosen for one in here]
     for one, other in zip(here, there, strict=True):
         np.testing.assert_array_equal(one.by_run, other.by_run)

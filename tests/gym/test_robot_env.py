@@ -404,3 +404,45 @@ def test_servos_of_mujoco_have_nothing_to_draw(tmp_path):
     path.write_text(PENDULUM.format(servos=SERVOS))
     with pytest.raises(actuon.ParameterError, match="randomize: needs motors"):
         RobotEnv(path, reward=nothing, randomize={"controller.kp": actuon.lab.Uniform(0.8, 1.2)})
+
+
+def test_a_robot_that_diverges_ends_its_episode_alone():
+    """Divergence by a push that no gain holds."""
+    bad = 2
+
+    def push(envs, actions):
+        envs.robots.set_dof_position_targets(envs.home + 0.1 * actions)
+        if envs.episode_time[bad] > 0.05:
+            envs.robots.set_dof_velocities(1e9, indices=[bad], dof_indices=[3])
+
+    options = dict(num_envs=4, reward=lambda envs: 1.0 + envs.position[:, 0], act=push, autoreset_mode="NextStep")
+    raising = actuon.gym.RobotEnv(actuon.assets.arm_mjcf, **options)
+    raising.reset(seed=0)
+    actions = np.zeros((4, 7))
+    with pytest.raises(actuon.SimulationError, match="env_2") as caught:
+        [raising.step(actions) for _ in range(10)]
+    joint = caught.value.joint
+    assert joint in raising.joints
+    assert caught.value.diverged == {bad: joint}
+    raising.close()
+
+    envs = actuon.gym.RobotEnv(actuon.assets.arm_mjcf, on_divergence="terminate", **options)
+    envs.reset(seed=0)
+    ends = []
+    for _ in range(12):
+        observations, rewards, failed, late, infos = envs.step(np.zeros((4, 7)))
+        assert np.isfinite(observations).all()
+        assert not late.any()
+        if failed.any():
+            ends.append(np.flatnonzero(failed).tolist())
+            assert infos["diverged"].tolist() == [None, None, joint, None]
+            assert infos["_diverged"].tolist() == [False, False, True, False]
+            assert rewards[bad] == 0.0
+            assert rewards[0] > 0.9
+        else:
+            assert "diverged" not in infos
+    assert ends == [[bad]] * len(ends)
+    assert len(ends) >= 2
+    envs.close()
+    with pytest.raises(actuon.ParameterError, match="on_divergence: got 'ignore'; must be 'raise' or 'terminate'"):
+        actuon.gym.RobotEnv(actuon.assets.arm_mjcf, on_divergence="ignore", **options)

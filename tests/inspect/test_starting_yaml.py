@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 
 import mujoco
@@ -698,23 +699,31 @@ def test_a_usd_robot_moves_with_what_was_written_for_it(tmp_path):
     np.testing.assert_allclose(*moved, rtol=0, atol=1e-5)
 
 
-def test_init_reports_unstable_gains_as_check_does(tmp_path):
+def unstable_without_auto(path):
+    """Joints that are unstable if all efforts of the file of ``init`` are explicit."""
+    written = path.with_suffix(".actuon.yaml")
+    explicit = path.with_name("explicit.yaml")
+    explicit.write_text(re.sub(r" +effort_mode: auto\n", "", written.read_text()))
+    checked = json.loads(command("check", path, "--actuators", explicit, "--json", code=None))
+    return {joint["name"] for robot in checked["robots"] for joint in robot["joints"] if joint["usage"] >= 1.0}
+
+
+def test_init_makes_unstable_joints_implicit(tmp_path):
     path = tmp_path / "stiff.xml"
     path.write_text(MIXED.replace('kv="4"', 'kv="4000"'))
-    fixes = " ".join(command("init", path).split("note: ")[1].split())
-    assert fixes.startswith("/base: unstable at dt = 2 ms (")
-    assert fixes in " ".join(command("check", path, code=1).split())
-    assert "unstable at dt" not in command("inspect", path)
+    (named,) = re.findall("note: effort_mode: auto written for (.*), whose gains are", command("init", path))
+    assert set(named.split(", ")) == unstable_without_auto(path)
+    assert "unstable at dt" not in command("check", path, code=None)
     path.write_text(MIXED)
-    assert "unstable at dt" not in command("init", path, "--force")
+    assert "effort_mode" not in command("init", path, "--force")
 
 
-@pytest.mark.parametrize("name", ["universal_robots_ur5e", "franka_emika_panda"])
+@pytest.mark.parametrize("name", ["universal_robots_ur5e", "franka_emika_panda", "kinova_gen3"])
 def test_init_and_check_name_the_same_joints(name, tmp_path):
     path = copied(public_robot(name), tmp_path)
-    fixes = " ".join(command("init", path).split("note: ")[-1].split())
-    assert "unstable at dt" in fixes
-    assert fixes in " ".join(command("check", path, code=1).split())
+    (named,) = re.findall("note: effort_mode: auto written for (.*), whose", " ".join(command("init", path).split()))
+    assert unstable_without_auto(path) == set(named.split(", "))
+    assert actuon.check(path).stable
 
 
 def test_a_file_is_replaced_only_when_told_to(tmp_path, complaint):

@@ -41,6 +41,11 @@ CHAINS = {
     "remotised": [PD, (actuon.ClampingRemotized, (TABLE[0], (1.0, 1.5, 1.2), TABLE[1], 11.0))],
     "torque and speed": [PD, (actuon.ClampingTorqueSpeed, (POLYGON,))],
     "gear": [PD, GEAR, (actuon.ClampingDCMotor, (6.0, 60.0, 3.0))],
+    "gear with friction": [
+        PD,
+        (actuon.TransmissionGear, {"ratio": 6.0, "efficiency": 0.6, "backdrive_efficiency": 0.4, "inertia": 0.05}),
+        DC,
+    ],
     "voltage and battery": [
         PD,
         GEAR,
@@ -258,7 +263,7 @@ def test_chains_without_derivatives_say_why():
 
 
 def strided(array):
-    """The same values, with gaps between them in memory."""
+    """Copy of an array with gaps between its values."""
     gaps = wp.array(np.full(2 * len(array), np.nan, np.float32))[::2]
     wp.copy(gaps, array)
     return gaps

@@ -68,6 +68,22 @@ def test_kind_place_and_severity(tmp_path, changes, kind, where, severity):
     assert (kind, where, severity) in fields, log.findings
 
 
+@pytest.mark.parametrize(
+    ("stated", "is_found"), [(15.0, True), (9.0, True), (12.0, False), (12.6, False), (11.4, False)]
+)
+def test_a_stated_supply_that_the_log_contradicts_is_a_finding(tmp_path, stated, is_found):
+    measured = 11.9 + 0.2 * SMOOTH
+    path = tmp_path / "run.csv"
+    table = np.column_stack([TIME, SMOOTH, SMOOTH, measured])
+    np.savetxt(path, table, delimiter=",", header=f"# vin: {stated}\ntime,cmd_knee,pos_knee,volts", comments="")
+    findings = [finding for finding in read_log(path).findings if finding.kind == "supply"]
+    assert len(findings) == is_found
+    if is_found:
+        assert (findings[0].where, findings[0].severity) == ("vin", "warning")
+        assert f"the settings state vin {stated:.4g} V, but the log has 11.9" in findings[0]
+    assert not [finding for finding in read_log(path, {"settings": {"vin": 12.0}}).findings if finding.kind == "supply"]
+
+
 def test_a_good_log_has_none(tmp_path):
     assert log_of(tmp_path, {"time": TIME, "cmd_knee": SMOOTH, "pos_knee": SMOOTH}).findings == ()
     assert Log("", TIME, (JointLog("knee", SMOOTH),)).findings == ()

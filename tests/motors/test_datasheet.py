@@ -69,6 +69,44 @@ def test_a_torque_at_the_joint_is_what_the_gears_losses_leave():
     ] == pytest.approx(16.0)
 
 
+@pytest.mark.parametrize(
+    ("at", "values", "knows"),
+    [
+        ("joint", {"peak_torque": 16.0}, True),
+        ("motor", {"peak_torque": 2.0}, False),
+        ({"peak_torque": "joint", "kt": "motor"}, {"peak_torque": 16.0, "kt": 0.1}, False),
+        ({"peak_torque": "motor", "kt": "joint"}, {"peak_torque": 2.0, "kt": 0.8}, True),
+        ({"stall_torque": "joint", "rated_torque": "motor"}, {"stall_torque": 16.0, "rated_torque": 1.0}, False),
+    ],
+)
+def test_a_drive_that_was_calibrated_at_the_joint_compensates_the_losses_of_its_gear(at, values, knows):
+    """A torque constant decides, or all torques."""
+    sheet = actuon.MotorDatasheet(at, gear_ratio=10.0, gear_efficiency=0.8, **values)
+    assert sheet.stages()[0].compensates_losses is (True if knows else None)
+    (how,) = (use.how for use in sheet.table() if use.name == "gear_efficiency")
+    assert how == "both ways" + "; the drive compensates losses, as its torque is for the joint" * knows
+    without = sheet.replaced(gear_efficiency=None)
+    assert without.stages()[0].compensates_losses is None
+    motors = actuon.Motors(sheet.actuator(actuon.PDControlConfig(0.0, 0.0)), ["joint"])
+    asked = np.array([4.0])
+    effort = motors.step(np.zeros(1), np.array([1.0]), np.zeros(1), 0.002, feedforward=asked)
+    np.testing.assert_allclose(effort, asked if knows else 0.8 * asked, rtol=1e-6)
+
+
+def test_no_gear_of_the_catalogue_has_losses():
+    """As its page says. With an efficiency of the user's, drives compensate it unless a constant is for the motor."""
+    knows = set()
+    for name in actuon.motor_names():
+        sheet = actuon.find_motor(name).datasheet
+        gears = [stage for stage in sheet.stages() if isinstance(stage, actuon.GearTransmissionConfig)]
+        assert all(gear.efficiency == 1.0 and gear.backdrive_efficiency is None for gear in gears)
+        if "gear_ratio" in sheet.values:
+            lossy = sheet.replaced(gear_efficiency=0.9).stages()[0]
+            knows.add((actuon.find_motor(name).vendor, lossy.compensates_losses is True))
+    assert {vendor for vendor, known in knows if not known} == {"T-Motor", "CubeMars", "Damiao", "MIT"}
+    assert {vendor for vendor, known in knows if known} >= {"Unitree", "Robotis", "Feetech", "RobStride"}
+
+
 def test_electrical_values_make_a_voltage_limit():
     sheet = actuon.MotorDatasheet(DRIVE_AT, **DRIVE)
     gear, voltage = sheet.stages()

@@ -360,7 +360,7 @@ def test_counts_that_json_writes_as_floats_are_exact(suffix, tmp_path):
     module = GRU(layers=2).eval()
     actuon.save_network(module, path)
     with_metadata(path, {"num_layers": 2.0, "hidden_size": 8.0})
-    assert actuon.ControllerNeuralGRU(path).state(1, "cpu").hidden.shape == (16, 1)
+    assert actuon.ControllerNeuralGRU(path).state(1, "cpu").hidden.shape == (2, 1, 8)
     assert type(actuon.load_metadata(path)["num_layers"]) is int
     for count in (2.5, True, "2", 0.0, float("nan"), float("inf")):
         actuon.save_network(module, path)
@@ -374,7 +374,7 @@ def test_a_layout_with_parts_of_layers_is_refused(tmp_path):
     actuon.save_network(GRU(layers=2).eval(), path)
     layout = actuon.load_metadata(path)["layout"]
     with_metadata(path, {"layout": layout | {"recurrent": 2.0}})
-    assert actuon.ControllerNeuralGRU(path).state(1, "cpu").hidden.shape == (16, 1)
+    assert actuon.ControllerNeuralGRU(path).state(1, "cpu").hidden.shape == (2, 1, 8)
     with_metadata(path, {"layout": layout | {"recurrent": 2.7}})
     with pytest.raises(actuon.ParameterError, match=r"net\.safetensors': layout\.recurrent: got 2\.7; must be a whole"):
         actuon.ControllerNeuralGRU(path)

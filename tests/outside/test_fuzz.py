@@ -33,12 +33,15 @@ SLICES = {
     "state_files": (1, 40),
     "sequences": (1, 30),
     "mjcf_flags": (0, 1),
+    "stepping": (24, 2),
+    "step_counts": (0, 2),
+    "loaded": (3, 4),
     "command_line": (24, 12),
 }
 """Seed and number of examples of each rig: seeds that compile little and start no simulation."""
 
 
-OPTIMISED = ("fits",)
+OPTIMISED = ("fits", "fits_without_information")
 """Rigs that simulate more than they compile, in `test_fuzz_fits`."""
 
 

@@ -39,6 +39,7 @@ ORDER = [
     "attach.chain_set",
     "stability.chain_response",
     "stability.limits",
+    "stability.advice",
     "attach",
     "stability",
     "usd",

@@ -40,7 +40,7 @@ actuators:
     joints: [joint4]
     stages:
       - controller: {type: pd, kp: 100.0, kd: 6.0}
-      - transmission: {type: gear, ratio: 6.0, efficiency: 0.9, rotor_inertia: 0.0001}
+      - transmission: {type: gear, ratio: 6.0, rotor_inertia: 0.0001}
       - clamping: {type: heat, winding_thermal_resistance: 1.0, housing_thermal_resistance: 2.0,
                    winding_time_constant: 20.0, housing_time_constant: 300.0, motor_constant: 0.3, max_effort: 4.0,
                    derated_effort: 1.0}

@@ -315,8 +315,8 @@ def test_files_that_are_not_of_a_simulation_are_refused(saved):
             assert_refused(simulation, other, "other.npz' cannot be read as a saved simulation")
         with pytest.raises(actuon.StateError, match="missing.npz' cannot be read as a saved simulation"):
             simulation.load(saved.with_name("missing.npz"))
-        np.savez(other, **contents | {"__version__": np.array(4)})
-        assert_refused(simulation, other, "got version 4; this Actuon reads versions up to 3")
+        np.savez(other, **contents | {"__version__": np.array(5)})
+        assert_refused(simulation, other, "got version 5; this Actuon reads versions up to 4")
         kept.save_state(other)
         assert_refused(simulation, other, r"other.npz' is not a file of Simulation.save\(\)")
         with pytest.raises(actuon.StateError, match="run.npz' is not the state of an actuator"):
@@ -546,3 +546,70 @@ def test_a_motor_that_had_tripped_is_not_reported_again(tmp_path, caplog):
         assert np.nanmax(own.telemetry().signals["tripped"]) > 0.0
         simulation.step(20)
     assert not tripped()
+
+
+CHANGED = {
+    "joint_stiffness": "JOINT_DOF_PROPERTIES",
+    "joint_rest_q": "JOINT_DOF_PROPERTIES",
+    "joint_X_p": "JOINT_PROPERTIES",
+    "joint_X_c": "JOINT_PROPERTIES",
+    "shape_transform": "SHAPE_PROPERTIES",
+}
+"""Arrays of Newton's models that a user changes, and what the solver is told."""
+
+
+def change_model(simulation):
+    """Change what springs pull, and where joints and shapes are."""
+    import newton
+
+    model = simulation.model
+    for name, flag in CHANGED.items():
+        array = getattr(model, name)
+        values = array.numpy().copy()
+        values[..., :1] += 0.05 if values.ndim > 1 else 0.0
+        values += 2.0 if name == "joint_stiffness" else 0.1 if name == "joint_rest_q" else 0.0
+        array.assign(values)
+        simulation.solver.notify_model_changed(getattr(newton.ModelFlags, flag))
+
+
+def test_newtons_springs_and_places_of_joints_are_saved(tmp_path):
+    """A run goes on bit for bit in a simulation of the unchanged file."""
+    pytest.importorskip("newton")
+    moved = []
+    with actuon.NewtonSimulation(actuon.assets.arm_mjcf) as simulation:
+        change_model(simulation)
+        simulation.step(3)
+        simulation.save(tmp_path / "run.npz")
+        simulation.step(10)
+        moved.append(simulation.arrays.joint_q.numpy().copy())
+    with actuon.NewtonSimulation(actuon.assets.arm_mjcf) as simulation:
+        simulation.step(13)
+        assert np.abs(simulation.arrays.joint_q.numpy() - moved[0]).max() > 1e-3
+        simulation.load(tmp_path / "run.npz")
+        simulation.step(10)
+        np.testing.assert_array_equal(simulation.arrays.joint_q.numpy(), moved[0])
+
+
+def test_a_file_of_newton_without_arrays_that_came_later_is_read(tmp_path):
+    """The model keeps its own values; a present file without them is refused."""
+    pytest.importorskip("newton")
+    path = tmp_path / "run.npz"
+    with actuon.NewtonSimulation(actuon.assets.arm_mjcf) as simulation:
+        simulation.step(3)
+        simulation.save(path)
+        contents = {
+            name: values
+            for name, values in arrays_of(path).items()
+            if name.removeprefix("properties/") not in CHANGED and name not in ("__checksum__", "__version__")
+        }
+        contents["__checksum__"] = checksum_of(contents)
+        change_model(simulation)
+        kept = simulation.model.joint_stiffness.numpy().copy()
+        for version in (3, 4):
+            np.savez(path, **contents, __version__=np.array(version))
+            if version == 3:
+                simulation.load(path)
+            else:
+                with pytest.raises(actuon.StateError, match="properties/joint_X_c"):
+                    simulation.load(path)
+            np.testing.assert_array_equal(simulation.model.joint_stiffness.numpy(), kept)

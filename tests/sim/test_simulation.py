@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import sys
 from pathlib import Path
 
 import mujoco
@@ -567,3 +568,28 @@ def test_the_stage_of_the_simulation_is_the_current_one(tmp_path):
         assert prim.GetStage() == simulation.stage
     with pytest.raises(ValueError, match="no current stage"):
         actuon.current_stage()
+
+
+@pytest.mark.parametrize("envs", [1, 3, 2000])
+def test_arrays_of_getters_are_never_used_again(envs, monkeypatch):
+    """Whatever Python counts as references: from 3.14 on, those of a local variable are one fewer."""
+    count = sys.getrefcount
+    monkeypatch.setattr(sys, "getrefcount", lambda value: count(value) - 2)
+    with actuon.MujocoSimulation(actuon.assets.arm_mjcf, num_envs=envs) as simulation:
+        arm = actuon.Articulation("link0")
+        held = []
+        for step in range(5):
+            for get in (arm.get_dof_positions, arm.get_dof_velocities, arm.get_dof_position_targets):
+                array = get()
+                held.append((array, array.numpy().copy()))
+            arm.set_dof_position_targets(0.1 * step)
+            simulation.step()
+        few = [arm.get_dof_positions() for _ in range(200 if envs < 10 else 3)]
+    assert len({array.ptr for array, _ in held}) == len(held)
+    for array, numbers in held:
+        np.testing.assert_array_equal(array.numpy(), numbers)
+        np.testing.assert_array_equal(wp.clone(array).numpy(), numbers)
+    few[0].fill_(7.0)
+    np.testing.assert_array_equal(few[1].numpy(), few[2].numpy())
+    assert (few[0].numpy() == 7.0).all()
+    assert not (few[1].numpy() == 7.0).any()

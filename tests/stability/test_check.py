@@ -12,7 +12,7 @@ import pytest
 
 import actuon
 from actuon import ActuatorConfig, ArticulationActuators, MujocoSimulation, PDControlConfig
-from actuon.stability.report import percent
+from actuon.stability.advice import percent
 from tests.stability.test_stability import TWO
 from tests.support.command_line import command
 
@@ -83,7 +83,7 @@ def test_an_unstable_robot_is_told_what_would_do(tmp_path):
     assert problem.splitlines() == [
         f"/base: unstable at dt = 5 ms ({used} of the stability limit: elbow {used}). Fix one of:",
         f"- dt ≤ {1e3 * found.robots[0].largest_dt:.3g} ms",
-        f"- gains: elbow kp ≤ {elbow.largest_kp:.3g}, kd ≤ {elbow.largest_kd:.3g}",
+        f"- lower gains: elbow kp {elbow.stable_kp:.3g}, kd {elbow.stable_kd:.3g}",
         f"- armature: elbow ≥ {elbow.armature_needed:.3g} kg·m²",
         "- effort_mode: implicit (implicit integration)",
     ]
@@ -107,13 +107,13 @@ def test_each_fix_names_all_unstable_joints_and_makes_them_stable(joints):
     unstable = [row for row in found.rows if row.usage >= 1.0]
     assert len(unstable) > 4
     (problem,) = found.problems
-    for fix in ("- gains: ", "- armature: "):
+    for fix in ("- lower gains: ", "- armature: "):
         (line,) = (line for line in problem.splitlines() if line.startswith(fix))
         assert all(f"{row.name} " in line for row in unstable)
     pairs = []
     for i, row in enumerate(found.rows):
         lower = 0.999 if i in joints else np.inf
-        gains = actuon.PDControlConfig(min(row.kp, lower * row.largest_kp), min(row.kd, lower * row.largest_kd))
+        gains = actuon.PDControlConfig(min(row.kp, lower * row.stable_kp), min(row.kd, lower * row.stable_kd))
         pairs.append((actuon.ActuatorConfig(gains), row.name))
     assert actuon.check(actuon.assets.arm_mjcf, dt=0.01, actuators=pairs).stable == (len(joints) == 7)
 
@@ -299,3 +299,31 @@ def test_gains_of_nan_are_refused_where_they_are_read(tmp_path, complaint):
     with pytest.raises(actuon.RobotFileError, match="PDControlConfig.kp: got nan; must be finite"):
         actuon.check(tmp_path / "arm.xml")
     assert "PDControlConfig.kp: got nan" in complaint("check", "arm.xml")
+
+
+def test_gains_per_degree_are_suspected(tmp_path):
+    path = saved(tmp_path, {"shoulder": (200.0 / 57.3, 2.0), "elbow": (5.0, 0.1)})
+    (sag,) = (warning for warning in actuon.check(path).warnings if "pose needs" in warning)
+    assert sag.startswith("shoulder: holding the start pose needs ")
+    assert sag.endswith(
+        "its gains are low for the load (kp 3.49 N·m/rad); if they are per degree, multiply them by 57.3"
+    )
+    ok = saved(tmp_path, {"shoulder": (200.0, 2.0), "elbow": (5.0, 0.1)})
+    assert not any("per degree" in warning for warning in actuon.check(ok).warnings)
+
+
+def test_an_armature_of_another_motor_is_suspected(tmp_path):
+    limits = {"shoulder": 30.0, "elbow": 0.52}
+    path = saved(tmp_path, {"shoulder": (200.0, 2.0), "elbow": (5.0, 0.1)}, **limits)
+    assert not any("armature" in warning for warning in actuon.check(path).warnings)
+    path.write_text(PENDULUM.replace('armature="0.001"', 'armature="0.5"'))
+    (found,) = (warning for warning in actuon.check(path).warnings if "armature" in warning)
+    assert found == (
+        "elbow: an armature of 0.5 kg·m² is large for a motor of 0.52 N·m, which accelerates it alone by 1.04 rad/s²; "
+        "is it another motor's?"
+    )
+
+
+def test_a_limit_beyond_any_time_step_is_not_a_number(tmp_path):
+    path = saved(tmp_path, {"shoulder": (5.0, 0.1), "elbow": (0.001, 0.0)})
+    assert "stable at any time step used in practice" in actuon.check(path, poses=0).table()

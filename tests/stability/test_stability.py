@@ -94,8 +94,14 @@ def test_a_joint_alone_has_the_share_of_the_formula(kp, kd):
         scale = factor / joint.usage
         assert (largest_root(scale * kp, scale * kd, INERTIA, DT) < 1.0 + 1e-9) == is_stable
         assert (largest_root(kp, kd, INERTIA, factor * found.largest_dt) < 1.0 + 1e-9) == is_stable
-    if kp and kd:
-        np.testing.assert_allclose([joint.largest_kp, joint.largest_kd], np.array([kp, kd]) / joint.usage, rtol=1e-5)
+    lowered = np.array([kp, kd]) / max(joint.usage, 1.0)
+    np.testing.assert_allclose([joint.stable_kp, joint.stable_kd], lowered, rtol=1e-5)
+    for factor, is_stable in ((0.97, True), (1.03, False)):
+        if joint.largest_kp:
+            assert (largest_root(factor * joint.largest_kp, kd, INERTIA, DT) < 1.0 + 1e-9) == is_stable
+        if joint.largest_kd:
+            assert (largest_root(kp, factor * joint.largest_kd, INERTIA, DT) < 1.0 + 1e-9) == is_stable
+    assert bool(joint.largest_kp) == (bool(kp) and kd * DT / INERTIA < 2.0)
 
 
 def test_the_light_link_of_newtons_tests_needs_a_tenth_of_the_step():
@@ -154,7 +160,9 @@ def test_joints_that_nothing_couples_have_shares_of_their_own():
     assert found.usage == turn.usage > 10.0
     np.testing.assert_allclose(lift.usage, (10.0 * DT + 100.0 * DT**2 / 2) / 0.5 / 2, rtol=1e-4)
     assert lift.armature_needed == lift.armature == 0.0
-    assert (lift.largest_kp, lift.largest_kd) == (pytest.approx(100.0), pytest.approx(10.0))
+    assert (lift.stable_kp, lift.stable_kd) == (pytest.approx(100.0), pytest.approx(10.0))
+    alone = study(two(), {"lift": pd(100.0, 10.0)}, poses=4).joints[0]
+    assert (lift.largest_kp, lift.largest_kd) == pytest.approx((alone.largest_kp, alone.largest_kd))
 
 
 def test_what_makes_a_robot_stable_does():
@@ -166,7 +174,7 @@ def test_what_makes_a_robot_stable_does():
             first = stability_of(actuators.articulation, actuators.actuators)
     assert first.usage > 1.3
     assert first.usage > first.usage_at_start
-    lowered = {joint.name: (joint.largest_kp, joint.largest_kd) for joint in first.joints}
+    lowered = {joint.name: (joint.stable_kp, joint.stable_kd) for joint in first.joints}
     assert any(lowered[name] == pytest.approx(own) for name, own in gains.items())
     usages = []
     for own, name, values in (
@@ -182,14 +190,17 @@ def test_what_makes_a_robot_stable_does():
     np.testing.assert_allclose(usages, 1.0, rtol=0.03)
 
 
-def test_raising_one_joint_to_its_largest_gains_brings_the_robot_to_the_limit():
+@pytest.mark.parametrize("gain", ["kp", "kd"])
+def test_raising_a_gain_to_its_largest_value_brings_the_robot_to_the_limit(gain):
     model = model_of("quadruped")
     with MujocoSimulation(model) as simulation:
         gains = gains_of(Articulation(simulation.robots[0].path))
         with driven(simulation, gains) as actuators:
             first = stability_of(actuators.articulation, actuators.actuators)
         joint = first.joints[2]
-        with driven(simulation, gains | {joint.name: (joint.largest_kp, joint.largest_kd)}) as actuators:
+        kp, kd = gains[joint.name]
+        changed = {joint.name: (joint.largest_kp, kd) if gain == "kp" else (kp, joint.largest_kd)}
+        with driven(simulation, gains | changed) as actuators:
             raised = stability_of(actuators.articulation, actuators.actuators)
     assert first.usage < 0.3
     np.testing.assert_allclose(raised.usage, 1.0, rtol=1e-3)

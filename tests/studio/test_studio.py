@@ -11,7 +11,7 @@ import pytest
 from pxr import Usd
 
 import actuon
-from actuon.fit import read_log
+from actuon.fit import JointLog, Log, read_log
 from actuon.robot_source import find_source, motor_actuator
 from actuon.sim.simulation import live_simulations
 from actuon.studio.analyses import Analyses, envelope_of
@@ -538,6 +538,23 @@ def test_the_commands_of_a_log_are_played(motor, recorded):
 def test_a_log_of_other_joints_is_told(session, recorded):
     with pytest.raises(actuon.LogError, match="the robot has no joint 'motor'; joints: FL_hip_joint"):
         LogReplay(session.source, session.joints, read_log(recorded))
+
+
+def test_a_log_of_a_robot_in_usd_is_replayed_and_judged():
+    pytest.importorskip("newton")
+    times = np.arange(0.0, 0.4, 0.01)
+    wave = 0.2 * np.sin(6.0 * times)
+    at = {"joint2": 0.3, "joint4": -1.5}
+    log = Log("arm.csv", times, tuple(JointLog(name, where + wave, where + wave) for name, where in at.items()))
+    configs = dict.fromkeys(at, actuon.ActuatorConfig(actuon.PDControlConfig(400.0, 20.0)))
+    usd, mjcf = (
+        LogReplay(find_source(robot), list(at), log).run(configs)
+        for robot in (actuon.assets.arm_usd, actuon.assets.arm_mjcf)
+    )
+    for one, other in zip(usd, mjcf, strict=True):
+        np.testing.assert_allclose(one.simulated, other.simulated, atol=5e-3)
+        assert one.verdict.level in ("good", "limited", "bad")
+        assert one.verdict.error == pytest.approx(one.error)
 
 
 def test_values_are_saved_as_yaml_and_into_usd(tmp_path, session):

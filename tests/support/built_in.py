@@ -54,6 +54,26 @@ def values(name):
     return motor_oracle.middle(name) if name in motor_oracle.oracles() else WITHOUT_RANGES.get(name)
 
 
+OTHER_VALUES = {
+    "TransmissionSeriesElastic": {"stiffness": 50.0, "motor_inertia": 0.05, "damping": 1.0},
+    "ClampingBattery": {"full_voltage": 24.0, "inner_resistance": 0.5, "capacity": 20.0},
+}
+"""Values with which an arm does not diverge, and a battery that it empties."""
+
+
+def stages(name):
+    """Return the stages of a motor for an arm that has a component."""
+    part, pd = components()[name].config(**OTHER_VALUES.get(name, values(name))), actuon.PDControlConfig(40.0, 1.0)
+    kinds, kind = actuon.ComponentKind, part.component.kind
+    if kind is kinds.CONTROLLER:
+        return [actuon.DelayConfig(1), part]
+    if kind in (kinds.SENSOR, kinds.DELAY):
+        return [part, pd]
+    if name == "ClampingBattery":
+        return [pd, part, actuon.VoltageClampingConfig(0.5, 0.4)]
+    return [actuon.DelayConfig(1), pd, part]
+
+
 def drawn(kind):
     """Return a strategy for the configs of a kind, such as `actuon.Effect`, that have an oracle with ranges."""
     found = []

@@ -144,6 +144,22 @@ def gear(motor_velocity, motor_effort, efficiency, backdrive_efficiency, smoothi
     return np.where(driving, 1.0 - friction, 1.0 + friction)
 
 
+def gear_friction(effort, load, efficiency, backdrive_efficiency):
+    """Friction of a gear against a motion, for the motor's effort and the load along it, both at the joint."""
+    driving = (1.0 - efficiency) * effort
+    by_effort = np.where(backdrive_efficiency < 0.5, 1.0, 1.0 / np.maximum(backdrive_efficiency, 0.5) - 1.0)
+    driven = np.maximum(1.0 - 2.0 * backdrive_efficiency, 0.0) * load - by_effort * effort
+    return np.maximum(np.maximum(driving, driven), 0.0)
+
+
+def braked_gear(effort, load, qd, inertia, dt, efficiency, backdrive_efficiency):
+    """Effort at the joint in a step in which friction of the gear stops the inertia, but never moves it."""
+    beside = load + inertia * qd / dt
+    least = effort - gear_friction(effort, load, efficiency, backdrive_efficiency)
+    most = effort + gear_friction(-effort, -load, efficiency, backdrive_efficiency)
+    return np.clip(-beside, least, most)
+
+
 def linkage(q, joint_positions, motor_positions):
     """Motor position and its derivative: a cubic between entries, with harmonic means of the slopes at them."""
     width, slope = np.diff(joint_positions), np.diff(motor_positions) / np.diff(joint_positions)

@@ -18,7 +18,8 @@ def simulate(
 
     Args:
         law: Effort from command, shown position and velocity.
-        friction: What `oracle.friction_budget` takes, but the viscous part.
+        friction: What `oracle.friction_budget` takes, but the viscous part; or the budget as a function of effort, load
+            and velocity.
     """
     inertia, weight = mass * length**2 + armature, mass * GRAVITY * length
     steps = int(np.ceil((time[-1] - time[0]) / dt - 1e-6))
@@ -31,7 +32,10 @@ def simulate(
         effort = law(commands[k], q + bias, v) * enabled[held[k]]
         load = -weight * np.sin(q)
         given = (np.array([x]) for x in (effort, load, v))
-        budget = oracle.friction_budget(*given, **friction)[0] if friction else 0.0
+        if callable(friction):
+            budget = friction(effort, load, v)
+        else:
+            budget = oracle.friction_budget(*given, **friction)[0] if friction else 0.0
         drive = effort + load + inertia * v / dt
         left = drive - np.clip(drive, -budget, budget)
         v = left / (inertia / dt + viscous)

@@ -101,11 +101,11 @@ def on_all(config, mode=None):
 
 
 def two(robots):
-    """Two attachments, by hand and by physics, with motors of all on one battery."""
-    limits = [BATTERY, actuon.VoltageClampingConfig(0.8, 0.6)]
+    """Two attachments, by hand and by physics, one with a battery."""
+    supply = [BATTERY, actuon.VoltageClampingConfig(0.8, 0.6)]
     attached = []
     half = len(robots.dof_names) // 2
-    for joints, delay in ((robots.dof_names[half:], 2), (robots.dof_names[:half], 4)):
+    for joints, delay, limits in ((robots.dof_names[half:], 2, supply), (robots.dof_names[:half], 4, MOTOR)):
         motor = actuon.ActuatorConfig(PD, limits, actuon.DelayConfig(delay))
         pairs = [(motor, joint) for joint in joints]
         attached.append(actuon.ArticulationActuators.from_actuators(robots.paths, pairs, simulation=robots.simulation))

@@ -129,7 +129,7 @@ class Feeder:
         else:
             effort, after = self.module(x[:, None], self.state[0])
             self.state = [after]
-        return effort.reshape(-1).numpy() * self.scales[2] + feedforward
+        return effort.reshape(-1).numpy() * self.scales[2] + (0.0 if self.kind == "gru" else feedforward)
 
 
 def fed(feeder, steps, masks=None):
@@ -179,5 +179,5 @@ def torch_objective(module, kind, rnn, tensors, weights, n, input_idx=(0, 1, 2))
         else:
             effort, after = module(now.T[:, None], state[0])
             state = [after]
-        total = total + (torch.tensor(w) * (effort.reshape(-1) + s["joint_act"])).sum()
+        total = total + (torch.tensor(w) * (effort.reshape(-1) + s["joint_act"] * (kind != "gru"))).sum()
     return total

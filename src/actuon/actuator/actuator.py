@@ -29,6 +29,7 @@ from ..components.kinds import (
     Transmission,
     check_limits_first,
 )
+from ..components.transmissions.gear import TransmissionGear
 from ..declare.config import Config
 from ..declare.registry import ComponentKind
 from ..errors import ParameterError, StateError, StructureError, listed
@@ -38,7 +39,7 @@ from ..kernel.launch import CCall
 from ..kernel.state import Cells, Memory
 from ..kernel.types import Flavour
 from ..typing import Array, IndexLike, PathLike
-from .config import Part, arranged_stages, built, checked_control_every
+from .config import Part, arranged_stages, built, check_losses_once, checked_control_every
 from .implicit_step import ImplicitStepper, derivative_obstacle
 from .newton_parts import NewtonPart
 from .response import Response
@@ -53,6 +54,11 @@ class Actuator:
 
     A step is one kernel launch if every component has a stage function (`law`). `step` *adds* the effort to the output
     array: zero it first. Several actuators may write to the same array.
+
+    An actuator works with copies of the components that it gets. Warp arrays and PyTorch tensors that were passed as
+    parameters are shared: values that you write into them act at the next step. Numbers, lists and NumPy arrays are
+    copied. Change parameters at any time at its own components, as in ``actuator.controller.kp = 50.0``. A component
+    that was passed raises an error if it is changed afterwards.
 
     Args:
         indices: DOF indices into velocities, velocity targets, feedforward and output, shape (N,).
@@ -90,6 +96,8 @@ class Actuator:
             effort is held in between. All other stages run at every step.
         in_engine: The engine solves dry friction: friction stages pass the effort on unchanged and offer
             ``dry_friction`` and ``viscous_friction`` to the engine.
+        losses_in_engine: Gears add their losses to ``dry_friction``, which must be written to the engine at each step.
+            Default: ``in_engine``.
         robot_dofs: DOFs of one robot, adjacent in ``indices``. The state of each robot is then one block of memory,
             arrays of states have shape (robots, DOFs), and `c_call` can step a single robot.
         fused: Run the motor model as one kernel if possible. False launches the stages one by one, for
@@ -133,6 +141,7 @@ class Actuator:
         drive: Controller | Config | NewtonPart | None = None,
         control_every: int = 1,
         in_engine: bool = False,
+        losses_in_engine: bool | None = None,
         robot_dofs: int | None = None,
         fused: bool = True,
     ):
@@ -164,8 +173,9 @@ class Actuator:
         given = [built(part) for part in parts]
         for component in given:
             component.check_fits(n)
-        self._stages = self._bound(given, bool(in_engine))
-        """Copies of the components that were passed, which stay unchanged."""
+        in_engine = bool(in_engine)
+        self._stages = self._bound(given, in_engine, in_engine if losses_in_engine is None else bool(losses_in_engine))
+        """Copies of the components that were passed."""
         self._check_stages()
         held = held_controller(self._stages, self._control_every)
         self._custom_inputs: dict[str, str | None] = {}  # and the name of a component that requires it, if any
@@ -193,17 +203,24 @@ class Actuator:
         self._wiring = self._wired(held)
         self._stateful = held is not None or any(component.is_stateful() for component in self._stages)
         self._stepper = stepper_of(self._wiring, requires_grad, self._fused)
+        for component in given:
+            component.pass_on()
 
     def _indices(self, name: str, value: IndexLike | None, default: wp.array) -> wp.array:
         return default if value is None else index_array(value, name, self.device, self.num_actuators)
 
-    def _bound(self, given: Sequence[Component], in_engine: bool) -> tuple[Component, ...]:
+    def _bound(self, given: Sequence[Component], in_engine: bool, losses_in_engine: bool) -> tuple[Component, ...]:
         """Return a copy of each component for its place in the motor model."""
         bound = []
         behind_spring = False
         for component in given:
             placement = Placement(
-                self.device, self.num_actuators, self.requires_grad, in_engine and not behind_spring, behind_spring
+                self.device,
+                self.num_actuators,
+                self.requires_grad,
+                in_engine and not behind_spring,
+                behind_spring,
+                losses_in_engine and not behind_spring,
             )
             bound.append(component.bound(placement))
             behind_spring |= isinstance(component, Transmission) and "gear_ratio" not in component.OUTPUTS
@@ -215,6 +232,13 @@ class Actuator:
         if not any("effort" in stage.signals for _, stage in stages):
             raise StructureError("the actuator has no controller; add one, e.g. actuon.ControllerPD(kp=40.0, kd=1.0)")
         check_limits_first(self._stages)
+        check_losses_once(self._stages)
+        lossy = [stage for stage in self._stages if isinstance(stage, TransmissionGear) and stage.has_friction]
+        if len(lossy) > 1:
+            raise StructureError(
+                f"got {len(lossy)} gears with losses, which are friction here; list one gear with the products of "
+                "their ratios and efficiencies"
+            )
 
     def _check_names(self) -> None:
         for name in (self.state_pos_attr, self.state_vel_attr, self.control_output_attr):

@@ -187,6 +187,7 @@ class ActuatorBuilder:
         requires_grad: bool = False,
         *,
         robot_width: int | None = None,
+        actuator_class: type[Actuator] = Actuator,
         **options: Any,
     ) -> list[Actuator]:
         """Build the actuators, in the order in which their first joints were added.
@@ -196,6 +197,7 @@ class ActuatorBuilder:
             requires_grad: Let a `wp.Tape` differentiate through steps.
             robot_width: Number of efforts of one robot in the output. With it, each actuator gets ``robot_dofs``, and
                 robots that differ in their stages get separate actuators.
+            actuator_class: Class of the actuators.
             options: Further arguments of `Actuator`, such as ``control_computed_output_attr``.
 
         Examples:
@@ -209,7 +211,7 @@ class ActuatorBuilder:
         for entry in self._entries:
             groups.setdefault(entry.group(), []).append(entry)
         device = wp.get_device(device)
-        options["requires_grad"] = requires_grad
+        options |= {"requires_grad": requires_grad, "actuator_class": actuator_class}
         if robot_width is None:
             return [_build(entries, device, **options) for entries in groups.values()]
         return [
@@ -236,7 +238,7 @@ def _by_robot(entries: list[_Entry], width: int) -> Iterator[tuple[int, list[_En
             yield count, [entry for entry in parts if entry.indices["index"].size]
 
 
-def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator:
+def _build(entries: list[_Entry], device: wp.Device, actuator_class: type[Actuator], **options: Any) -> Actuator:
     """Build one actuator of entries, with DOFs in rising order so that a kernel reads memory in one direction."""
     indices = {name: np.concatenate([entry.indices[name] for entry in entries]) for name in entries[0].indices}
     order = np.argsort(indices["index"], kind="stable")
@@ -256,7 +258,7 @@ def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator
                     columns[name] = wp.array(columns[name], device=device)
         stages.append(cls.with_values(columns))
     on_device = {name: wp.array(at[order].astype(np.uint32), device=device) for name, at in indices.items()}
-    return Actuator(
+    return actuator_class(
         on_device["index"],
         stages=stages,
         pos_indices=on_device["pos_index"],

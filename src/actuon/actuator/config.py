@@ -9,9 +9,13 @@ from collections.abc import Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+
 from ..components.component import Component
 from ..components.delay import Delay
+from ..components.effects.friction import LOAD_PARAMETERS, EffectFriction, FrictionEffectConfig, depends_on_load
 from ..components.kinds import Clamping, Controller, Effect, Sensor, Transmission
+from ..components.transmissions.gear import GearTransmissionConfig, TransmissionGear, loses
 from ..declare.config import Config
 from ..declare.parameters import Field
 from ..declare.registry import ComponentKind, class_of, kind_of
@@ -195,14 +199,16 @@ class ActuatorConfig:
         """Return the current stages as a tuple, which later changes of the config do not affect.
 
         Raises:
-            StructureError: A stage is neither a component nor a config.
+            StructureError: A stage is neither a component nor a config, or the losses of a gear are described twice.
             ParameterError: ``control_every`` or ``effort_mode`` has a value that is not allowed.
         """
         if not isinstance(self.stages, list):
             raise StructureError(f"stages: got {type(self.stages).__name__}; must be a list")
         checked_control_every(self.control_every)
         checked_effort_mode(self.effort_mode)
-        return _checked_stages(self.stages)
+        stages = _checked_stages(self.stages)
+        check_losses_once(stages)
+        return stages
 
     def copy(self) -> ActuatorConfig:
         """Return a config with the same stages. Changes of one do not affect the other.
@@ -434,6 +440,25 @@ def configs_of(stages: Iterable[Part], rule: str) -> tuple[Config, ...]:
             raise StructureError(f"got {type(part).__name__}, which holds arrays; {rule}")
         found.append(part)
     return tuple(found)
+
+
+def check_losses_once(stages: Iterable[Part]) -> None:
+    """Check that losses of a gear are described once: by efficiencies, or by friction that depends on the load.
+
+    Raises:
+        StructureError: A motor has both.
+    """
+    gears, frictions = np.zeros((), bool), np.zeros((), bool)
+    for part in stages:
+        if isinstance(part, (GearTransmissionConfig, TransmissionGear)):
+            gears = gears | loses(part.arguments())
+        elif isinstance(part, (FrictionEffectConfig, EffectFriction)):
+            frictions = frictions | depends_on_load(part.arguments())
+    if (gears & frictions).any():
+        raise StructureError(
+            "the gear has an efficiency, and friction depends on the load: both describe the losses of the gear; set "
+            f"efficiency to 1 and leave backdrive_efficiency unset, or leave out {', '.join(LOAD_PARAMETERS)}"
+        )
 
 
 def _checked_stages(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import warp as wp
 
-from ..components.component import Component
+from ..components.component import Component, HeldValues
 from ..components.controllers.neural import ControllerNeuralGRU, ControllerNeuralLSTM, ControllerNeuralMLP
 from ..components.controllers.pd import ControllerPD
 from ..components.controllers.pid import ControllerPID
@@ -175,7 +175,7 @@ class _NewtonStage(Component):
 
     def __setattr__(self, name: str, value: object) -> None:
         if name.startswith("_") or name in ("part", "requires_grad"):
-            super().__setattr__(name, value)
+            object.__setattr__(self, name, value)
         else:
             setattr(self.part, name, value)
 
@@ -197,6 +197,12 @@ class _NewtonStage(Component):
         super().finalize(on, num_actuators)
         self.part = copy.copy(self.part)
         self.part.finalize(on, num_actuators)
+
+    def _check_together(self, values: HeldValues) -> None:
+        """Skip the check: Newton's component holds the values."""
+
+    def _check_overrides(self) -> None:
+        """Skip the check: Newton's component decides which of its methods it needs."""
 
     def is_fused(self) -> bool:
         return False

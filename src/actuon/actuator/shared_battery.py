@@ -41,6 +41,8 @@ class SharedBattery:
         if not actuators:
             raise StructureError("SharedBattery: got no actuators; must be one or more")
         self._device = actuators[0].device
+        if self._device.is_capturing:
+            raise StructureError("a SharedBattery cannot be built during graph capture; build it before")
         if batteries is None:
             batteries = [np.zeros(actuator.num_actuators, np.uint32) for actuator in actuators]
         if len(batteries) != len(actuators):

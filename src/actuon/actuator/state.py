@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 
 STRUCTURE = "__structure__"
 """Name of the description of the motor model among saved arrays."""
-VERSION = 3
+VERSION = 4
 """Version of the files. Files without a version are of the first. The second added the length of each step to delays in
 seconds, and rounding errors to integrals (`Component.ADDED_STATES`). The third stores the past of a delay in order, the
-newest first, instead of the layout in memory."""
+newest first, instead of the layout in memory. The fourth has more properties of Newton's models, such as springs."""
+
+_IN_ORDER = 3
+"""The first version with the past of a delay in order."""
 
 _VERSION_NAME = "__version__"
 
@@ -114,7 +118,7 @@ class ActuatorState:
             >>> state = actuator.state()
             >>> state.reset(np.array([True, False, False]))
         """
-        beside = [state for state in self.stages if state is not None and not self._is_in_memory(state)]
+        beside = [state for state in self.stages if state is not None and not self._is_in_memory(state, "reset")]
         for state in beside:
             if not hasattr(state, "reset"):
                 raise StructureError(f"{type(state).__name__} has no reset(mask)")
@@ -124,11 +128,11 @@ class ActuatorState:
         for state in beside:
             state.reset(mask)
 
-    def _is_in_memory(self, state: object) -> bool:
-        """Return whether the state of a stage is in the memory, and has no reset method of its class."""
+    def _is_in_memory(self, state: object, method: str) -> bool:
+        """Return whether the state of a stage is in the memory, and its class does not override a method."""
         if not isinstance(state, State) or getattr(state, "memory", None) is not self.memory:
             return False
-        return type(state).reset is State.reset
+        return getattr(type(state), method) in (getattr(State, method), getattr(RingState, method))
 
     def assign(self, other: ActuatorState, mask: ArrayLike | None = None) -> None:
         """Copy ``other`` into the arrays of this state, which captured graphs keep using.
@@ -156,7 +160,7 @@ class ActuatorState:
         if in_one:
             self.memory.assign(other.memory)
         for component, target, source in zip(self.owner.stages, self.stages, other.stages, strict=True):
-            if not in_one or getattr(target, "memory", None) is not self.memory:
+            if not in_one or not self._is_in_memory(target, "assign"):
                 assign_state(type(component).__name__, target, source, chosen)
         if not in_one:
             assign_state("control_every", self.held, other.held, chosen)
@@ -281,7 +285,7 @@ class ActuatorState:
             StateError: They belong to other motors, or are incomplete. The message names the difference.
         """
         check_structure(where, arrays, self._structure(), "the state of motors with {}; this one has {}")
-        changed = dict(arrays) if version == VERSION else self._upgraded(where, arrays, version)
+        changed = dict(arrays) if version >= _IN_ORDER else self._upgraded(where, arrays, version)
         for prefix, state in self._parts():
             for name, array in _to_arrays(state).items():
                 check_like(where, f"{prefix}{name}", changed.get(f"{prefix}{name}"), array)
@@ -328,7 +332,7 @@ class ActuatorState:
         described = [f"{self.owner.num_actuators} DOFs"]
         for component, state in zip(self.owner.stages, self.stages, strict=True):
             depth = f" of {state.depth} steps" if hasattr(state, "depth") else ""
-            described.append(f"{type(component).__name__}{depth}")
+            described.append(f"{type(component).__name__}{depth} {component.fingerprint()}".strip())
         if self.held is not None:
             described.append(f"control every {self.owner.control_every} steps")
         return described
@@ -447,7 +451,9 @@ def assign_state(name: str, target: Any, source: Any, mask: np.ndarray | None = 
     if hasattr(target, "assign"):
         target.assign(source) if mask is None else target.assign(source, mask)
         return
-    for attribute, array in vars(target).items():
+    fields = [field.name for field in dataclasses.fields(target)] if dataclasses.is_dataclass(target) else []
+    held = {name: getattr(target, name) for name in fields} | getattr(target, "__dict__", {})
+    for attribute, array in held.items():
         if not isinstance(array, wp.array):
             raise StateError(
                 f"{name}.{attribute}: got {type(array).__name__}; must be a Warp array, or {type(target).__name__} "

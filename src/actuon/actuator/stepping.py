@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import warp as wp
 
-from ..arrays import change_detector, flat, is_double, is_read_only, tensor_signature
+from ..arrays import change_detector, constant, flat, is_double, is_read_only, tensor_signature
 from ..components.component import Component
 from ..errors import ArrayError, StateError, StructureError
 from ..kernel.arguments import Role
@@ -26,6 +26,7 @@ from ..kernel.chain import (
     CONTROL_DT,
     FEEDBACK,
     HELD,
+    JOINT_SIGNALS,
     LIMITED_BY,
     SIGNALS,
     Chain,
@@ -63,7 +64,12 @@ class IndexLayout:
 
     @staticmethod
     def of(indices: wp.array) -> IndexLayout:
-        """Return the access through ``indices``."""
+        """Return the access through ``indices``.
+
+        During graph capture they cannot be read: an array may have its values only when the graph is replayed.
+        """
+        if indices.device.is_capturing:
+            return IndexLayout(indices, is_contiguous=False, first=0, largest=-1, repeats=False)
         numbers = indices.numpy()
         if numbers.size == 0:
             return IndexLayout(indices, True, 0, -1, False)
@@ -515,7 +521,7 @@ class StagedStepper:
     def __init__(self, wiring: Wiring, requires_grad: bool):
         self._wiring = wiring
         self._requires_grad = requires_grad
-        self._in_order = wp.array(range(wiring.num_dofs), dtype=wp.uint32, device=wiring.device)
+        self._in_order = constant(np.arange(wiring.num_dofs, dtype=np.uint32), wiring.device)
         self._buffers: dict[tuple[int, str], wp.array] = {}
 
     def step(
@@ -556,6 +562,7 @@ class StagedStepper:
             name: SignalArray(arrays[name], wiring.layouts[through].indices) for name, through in sources.items()
         }
         sensed = {name: signals[name] for name in FEEDBACK}
+        signals |= {name: signals[own] for name, own in JOINT_SIGNALS.items()}
         computed = None
         limited_by = self._buffer(-1, LIMITED_BY) if LIMITED_BY in wiring.telemetry else None
         if limited_by is not None:
@@ -568,7 +575,8 @@ class StagedStepper:
             before, after = _states_at(position, current, following)
             results = {name: self._buffer(position, name) for name in stage.signals}
             unlimited = signals.get("effort")
-            seen = signals | sensed if stage.sensed else signals
+            joint = {name: sensed[own] for name, own in JOINT_SIGNALS.items()}
+            seen = signals | sensed | joint if stage.sensed else signals
             if position == wiring.held and current is not None and following is not None:
                 self._run_held(component, seen, results, current, following, wiring.time_step(position, dt))
             else:

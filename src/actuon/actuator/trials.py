@@ -186,7 +186,7 @@ def _with_inertia(parts: list[Part], load: float) -> tuple[list[Part], float]:
 
     At a part, that inertia is divided by the square of the ratio before it."""
     transmissions = {i: built(part) for i, part in enumerate(parts) if part_kind(part) is ComponentKind.TRANSMISSION}
-    placement = Placement(wp.get_device("cpu"), 1)
+    placement = Placement(wp.get_device("cpu"), 1, losses_in_engine=True)
     gears = {i: part.bound(placement) for i, part in transmissions.items() if isinstance(part, Transmission)}
     inertia = load
     for gear in gears.values():

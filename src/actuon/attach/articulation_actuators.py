@@ -92,8 +92,7 @@ class ArticulationActuators(Attachment):
         Args:
             paths: As for `Articulation`.
             actuators: Pairs of an actuator and the name of its DOF, in any order. Its stages are configs, the same for
-                all robots, or components with one value for each robot, whose values are copied. A component of Newton
-                or of a class without a config is not copied.
+                all robots, or components with one value for each robot. What is shared is said at `Actuator`.
             auto_step_pre_physics: Step the actuators before each step of physics.
             device: As for `ArticulationActuators`.
             simulation: Default: the current one.

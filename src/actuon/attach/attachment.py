@@ -17,16 +17,16 @@ import warp as wp
 
 from ..actuator.actuator import Actuator
 from ..actuator.state import check_like, read_arrays, write_arrays
-from ..errors import ParameterError, SimulationError, listed
+from ..errors import ActuonError, ParameterError, SimulationError, listed
 from ..kernel.launch import DOFS_PER_THREAD
 from ..sim import Articulation, Event
 from ..sim.engine import ImplicitRefusedError
 from ..sim.events import refuse_copies, subscribe_weakly
 from ..sim.ids import ids_to_reset
 from ..sim.motor import MotorKernels, MotorProgram
-from ..stability.limits import usages_of
+from ..stability.advice import advice, log as stability_log
+from ..stability.limits import stability_of, usage_of_gains, usages_of
 from ..typing import ArrayLike, IdsLike, PathLike
-from .batteries import battery_pool
 from .chain_set import COMPUTED, ChainSet, Places, to_change
 from .hand_overs import (
     EffortLimits,
@@ -166,8 +166,7 @@ def chains_on(
         num_velocities=arrays.joint_qd.size,
         numbers=(numbers[:, None], first_dofs[:, None] + np.arange(articulation.num_dofs)),
         names=names,
-        pool=battery_pool(simulation),
-        robot_ids=articulation.robot_ids,
+        shares_batteries=True,
     )
 
 
@@ -201,10 +200,12 @@ class Attachment:
         self._attach(build(implicit))
         if auto.size:
             self._make_implicit(build, implicit, auto)
+        self._warn_if_unstable()
 
     def _attach(self, parts: Parts) -> None:
         """Take ownership of DOFs. If that fails, the engine is restored."""
         articulation, simulation = self.articulation, self.articulation.simulation
+        _refuse_second_battery(articulation, parts.chains)
         self._chains, self._efforts, self._limits = parts.chains, parts.efforts, parts.limits
         self._implicit_efforts = parts.implicit_efforts
         self._implicit = np.zeros(0, np.int64) if parts.implicit_efforts is None else parts.implicit_efforts.columns
@@ -230,7 +231,6 @@ class Attachment:
             undo.callback(simulation.owners.claim(mine, parts.followed))
             for hand_over in self._hand_overs:
                 hand_over.attach(undo)
-            undo.callback(parts.chains.batteries.join(parts.chains.states))
             for subscription in subscribe_weakly(simulation, heard):
                 undo.callback(subscription.cancel)
             undo.callback(simulation.add_motor(self))
@@ -242,6 +242,8 @@ class Attachment:
         self._settled = -1
         self._program: MotorProgram | None = None
         self._program_key: object = None
+        self._shares_after = False
+        """Whether loads of batteries are shared after a program ran, which does not do so."""
         self._kernels: MotorKernels | None = None
         self._kernels_key: object = None
         self._closed = False
@@ -272,6 +274,17 @@ class Attachment:
             self._warn_of_explicit(further, str(error))
             self._attach(build(implicit))
 
+    def _warn_if_unstable(self) -> None:
+        """Warn of gains that are unstable in the present pose, with the fixes of `actuon.check`."""
+        if stability_log.disabled:
+            return
+        with contextlib.suppress(ActuonError):
+            implicit = self._implicit.tolist()
+            if usage_of_gains(self.articulation, self._chains.actuators, implicit) >= 1.0:
+                found = stability_of(self.articulation, self._chains.actuators, implicit=implicit)
+                if not found.is_stable:
+                    stability_log.warning("%s", advice(found))
+
     def _warn_of_explicit(self, columns: Iterable[int], why: str) -> None:
         names = ", ".join(self.articulation.dof_names[column] for column in columns)
         _log.warning("effort_mode 'auto' leaves %s explicit, beyond half of the stability limit: %s", names, why)
@@ -289,18 +302,9 @@ class Attachment:
     def _step_now(self, dt: float) -> None:
         """Step the actuators for the user."""
         self._check_open()
-        self.articulation.simulation.check_open()
+        self.articulation.simulation.start()  # clears memory, which must not happen after this step
         self.articulation.simulation.engine.state.refresh()
-        if not self.articulation.simulation.drive(self, dt):
-            self.step_in_python(dt)
-        else:
-            self._chains.batteries.share(self._chains.states)
-
-    def step_in_python(self, dt: float) -> None:
-        """Step the actuators, and write their efforts to the engine, from Python."""
-        self.prepare()
-        self.compute(dt)
-        self.hand_over(dt)
+        self.articulation.simulation.drive(self, dt)
 
     def prepare(self) -> None:
         """Apply changes since the last step. See `Motor`."""
@@ -351,7 +355,7 @@ class Attachment:
     def kernels(self, dt: float) -> MotorKernels | None:
         """Return steps of ``dt`` [s] as kernels. See `Motor`."""
         self._renew()
-        key = self._chains.batteries.shared, self.capture_key(dt)
+        key = self.capture_key(dt)
         if self._kernels_key != key:
             self._kernels, self._kernels_key = self._make_kernels(dt), key
         return self._kernels
@@ -359,7 +363,7 @@ class Attachment:
     def _make_kernels(self, dt: float) -> MotorKernels | None:
         chains, handed_over = self._chains, [hand_over.kernels() for hand_over in self._hand_overs]
         pushes = [push for each in handed_over if each is not None for push in each]
-        if None in handed_over or not (chains.batteries.is_alone and self.is_graphable):
+        if None in handed_over or not self.is_graphable:
             return None
         trips = self._trips.for_program() if self._trips is not None and chains.device.is_cpu else None
 
@@ -370,12 +374,12 @@ class Attachment:
 
         return MotorKernels(self._computer(dt), push, self._efforts.applied, trips)
 
-    def program(self, dt: float) -> MotorProgram | None:
+    def program(self, dt: float) -> MotorProgram:
         """Return the program of compiled code for steps of ``dt`` [s]. See `Motor`."""
         self._renew()
         chains = self._chains
-        key = (dt, self._settled, chains.batteries.is_compiled, [stage._revision for stage in chains.stages])
-        if self._program_key != key:
+        key = (dt, self._settled, [stage._revision for stage in chains.stages])
+        if self._program is None or self._program_key != key:
             self._program, self._program_key = self._make_program(dt), key
         return self._program
 
@@ -388,23 +392,23 @@ class Attachment:
             self._settle = in_turn(self._settlers)
             self._settled = self._limits.revision
 
-    def _make_program(self, dt: float) -> MotorProgram | None:
+    def _make_program(self, dt: float) -> MotorProgram:
         robots, chains, efforts = self.articulation, self._chains, self._efforts
-        cells = chains.cells()
-        draws = None if cells is None else chains.draws(cells)
-        calls = None if cells is None or draws is None else chains.calls(robots.simulation.arrays, dt, cells)
-        if cells is None or draws is None or calls is None:
-            return None
+        arrays, cells = robots.simulation.arrays, chains.cells()
+        calls = chains.calls(arrays, dt, cells)
+        in_python = [i for i in range(len(chains.actuators)) if i not in calls]
+        self._shares_after = not calls.keys() >= {*chains.batteries.places}
         settling, kept = calls_of(self._settlers)
         program = MotorProgram(
             robots.robot_ids,
             robots.at.columns("joint_qd"),
-            [*calls, *settling],
+            [*calls.values(), *settling],
             efforts.engine.numpy(),
             efforts.applied.numpy(),
             np.zeros(0, np.int64),
             self._velocity.numpy(),
-            draws=draws,
+            in_python=_in_turn([*self._before, chains.in_place(in_python, arrays, dt)]) if in_python else None,
+            draws=[] if self._shares_after else chains.draws(cells),
             trips=None if self._trips is None else self._trips.for_program(),
             keep=[kept],
         )
@@ -413,10 +417,10 @@ class Attachment:
         return program
 
     def has_run(self, time: float) -> None:
-        """Update telemetry after compiled code ran from ``time`` [s] on."""
+        """Update telemetry after compiled code ran from ``time`` [s] on. See `Motor`."""
         simulation = self.articulation.simulation
-        if self.is_stepped:
-            self._chains.batteries.were_shared()
+        if self._shares_after:
+            self._chains.batteries.share(self._chains.states)
         if self._trips is not None:
             self._trips.report(time, simulation.dt)
         for show in self._shown:
@@ -440,15 +444,16 @@ class Attachment:
             return
         robot, dof = divmod(int(np.flatnonzero(~np.isfinite(efforts))[0]), self.articulation.num_dofs)
         time = self.articulation.simulation.time
-        raise SimulationError(f"t = {time:.6g} s: {self.not_finite(robot, dof)}")
+        raise SimulationError(f"t = {time:.6g} s: {self.not_finite(robot, dof)[0]}")
 
-    def not_finite(self, robot: int, column: int) -> str:
-        """Describe an effort that is not finite."""
+    def not_finite(self, robot: int, column: int) -> tuple[str, str]:
+        """Return a description of an effort that is not finite, and the name of its joint."""
         robots = self.articulation
-        return (
+        text = (
             f"the effort of joint '{robots.dof_names[column]}' of '{robots.paths[robot]}' is "
             f"{self._efforts.applied.numpy()[robot, column]}; check its target and parameters"
         )
+        return text, robots.dof_names[column]
 
     def set_dof_feedforward_effort_targets(
         self, target_feedforward_efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
@@ -581,7 +586,6 @@ class Attachment:
         simulation.start()
         take()
         self._renew()
-        chains.batteries.lead(chains.states)
 
     def description(self) -> dict[str, str]:
         """Return texts by label that must match those of a file. See `Motor`."""
@@ -672,7 +676,6 @@ class Attachment:
         for hand_over in self._hand_overs:
             hand_over.reset(rows)
         self._chains.reset(rows)
-        self._chains.batteries.lead(self._chains.states)
 
     def close(self) -> None:
         """Remove the efforts, and restore the engine drives and properties. May be called again.
@@ -714,3 +717,37 @@ class Attachment:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _refuse_second_battery(articulation: Articulation, chains: ChainSet) -> None:
+    """Raise an error if other actuators have motors on the battery of one of the robots."""
+    mine = _on_battery(articulation, chains)
+    others = [motor for motor in articulation.simulation.motors if isinstance(motor, Attachment)] if mine else []
+    for other in others:
+        its = _on_battery(other.articulation, other._chains)
+        for robot in sorted(mine.keys() & its.keys()):
+            raise SimulationError(
+                f"joint '{mine[robot]}' of '{articulation.simulation.robots[robot].path}' has a battery, and so has "
+                f"joint '{its[robot]}', which other actuators drive: a robot has one battery, so give all motors on it "
+                "to one ArticulationActuators or ActuatorGroups"
+            )
+
+
+def _on_battery(articulation: Articulation, chains: ChainSet) -> dict[int, str]:
+    """Return the first joint with a battery of each robot, by the number of the robot."""
+    found: dict[int, str] = {}
+    for i in reversed(chains.batteries.places):
+        rows, columns = np.divmod(chains.places[i][::-1], chains.shape[1])
+        joints = (chains.dof_names[column] for column in columns)
+        found |= dict(zip(articulation.robot_ids[rows].tolist(), joints, strict=True))
+    return found
+
+
+def _in_turn(functions: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    """Return a function that calls functions one after the other."""
+
+    def call() -> None:
+        for function in functions:
+            function()
+
+    return call

@@ -31,7 +31,7 @@ from ..errors import StateError, located
 from ..kernel.chain import BOUNDS, DERIVATIVES, IMPLICIT_SIGNALS
 from ..kernel.state import check_finite
 from ..sim.motor import Draws, RobotCall
-from .batteries import BatteryPool, RobotBatteries
+from .batteries import RobotBatteries
 from .solved_by_engine import at_joints
 
 COMPUTED = "computed"
@@ -121,8 +121,7 @@ class ChainSet:
         numbers: Number of the robot and of the DOF for random numbers, of shapes that fit (N, D). Default: actuators
             have theirs.
         names: Name of each actuator in files.
-        pool: Batteries of the robots. Default: each motor has its own.
-        robot_ids: Numbers of the robots among those of the pool, shape (N,). Default: in order.
+        shares_batteries: Whether all motors of a robot share one battery. Default: each motor has its own.
         has_two_states: Whether an actuator keeps the state before a step. Default: if its efforts are implicit.
     """
 
@@ -138,8 +137,7 @@ class ChainSet:
         num_velocities: int | None = None,
         numbers: tuple[np.ndarray, np.ndarray] | None = None,
         names: Sequence[str] | None = None,
-        pool: BatteryPool | None = None,
-        robot_ids: np.ndarray | None = None,
+        shares_batteries: bool = False,
         has_two_states: Callable[[Actuator], bool] = is_implicit,
     ):
         self.actuators = list(actuators)
@@ -172,9 +170,7 @@ class ChainSet:
         self.inputs: dict[str, wp.array] = {}
         """Inputs of stages besides targets and feedforward, by name, flat as velocities; zero at first."""
         self._make_arrays(without, math.prod(self.shape) if num_velocities is None else num_velocities)
-        ids = np.arange(num_robots) if robot_ids is None else robot_ids
-        rows = [ids[robots] for robots in self.robot_of]
-        self.batteries = RobotBatteries([] if pool is None else actuators, rows, pool or BatteryPool())
+        self.batteries = RobotBatteries(actuators if shares_batteries else [], self.robot_of)
         """Batteries of the robots."""
         self._built = {(id(stage), name): values for stage in self.stages for name, values in stage.numbers().items()}
 
@@ -267,30 +263,39 @@ class ChainSet:
             found.ravel()[at] = at_joints(actuator).inertia
         return found
 
-    def cells(self) -> list[np.ndarray] | None:
-        """Return the number of each robot in each actuator, or -1; None if one does not separate its robots."""
+    def cells(self) -> list[np.ndarray]:
+        """Return the number of each robot in each actuator, or -1. All actuators have ``robot_dofs``."""
         found = []
         for actuator, robots in zip(self.actuators, self.robot_of, strict=True):
             count = actuator.robot_dofs
-            if count is None or (robots.reshape(-1, count) != robots[::count, None]).any():
-                return None
+            assert count is not None
+            assert (robots.reshape(-1, count) == robots[::count, None]).all()
             cells = np.full(self.shape[0], -1, np.int64)
             cells[robots[::count]] = np.arange(len(robots) // count)
             found.append(cells)
         return found
 
-    def calls(self, state: object, dt: float, cells: Sequence[np.ndarray]) -> list[RobotCall] | None:
-        """Return calls that step the actuators of one robot in compiled code; None if a stage has its own kernel."""
-        found = []
-        for actuator, memory, own in zip(self.actuators, self.states, cells, strict=True):
-            call = actuator.c_call(state, self.arrays, memory, dt)
-            if call is None:
-                return None
-            found.append(RobotCall(call, own))
-        return found
+    def calls(self, state: object, dt: float, cells: Sequence[np.ndarray]) -> dict[int, RobotCall]:
+        """Return calls that step actuators of one robot in compiled code, by position; without those that have a stage
+        with its own kernel."""
+        calls = (
+            actuator.c_call(state, self.arrays, memory, dt)
+            for actuator, memory in zip(self.actuators, self.states, strict=True)
+        )
+        return {i: RobotCall(call, cells[i]) for i, call in enumerate(calls) if call is not None}
 
-    def draws(self, cells: Sequence[np.ndarray]) -> list[Draws] | None:
-        """Return motors on batteries for compiled code; None if it cannot step all of them."""
+    def in_place(self, positions: Sequence[int], state: object, dt: float) -> Callable[[], None]:
+        """Return a function that steps some actuators in place, from Python."""
+        own = [(self.actuators[i], self.states[i]) for i in positions]
+
+        def step() -> None:
+            for actuator, memory in own:
+                actuator.step(state, self.arrays, memory, memory, dt)
+
+        return step
+
+    def draws(self, cells: Sequence[np.ndarray]) -> list[Draws]:
+        """Return motors on batteries for compiled code."""
         return self.batteries.draws(self.states, cells)
 
     def joints_of(self, position: int) -> str:
@@ -314,7 +319,10 @@ class ChainSet:
         Args:
             labels: Label of each actuator. Default: its name.
         """
-        lines = [f"{label} on {self.joints_of(i)}" for i, label in enumerate(labels or self.names)]
+        lines = []
+        for i, label in enumerate(labels or self.names):
+            networks = " ".join(filter(None, (stage.fingerprint() for stage in self.actuators[i].stages)))
+            lines.append(f"{label} on {self.joints_of(i)}" + (f" with the network {networks}" if networks else ""))
         return [f"{self.shape[0]} robots", *lines]
 
     def parameters(self) -> dict[str, tuple[Component, str]]:
@@ -523,7 +531,8 @@ def build_actuators(
     """Build the actuators of DOFs of all robots, one for each combination of stages.
 
     Args:
-        configs: By column of the DOF. Configs are the same for all robots; components have a value for each.
+        configs: By column of the DOF. Configs are the same for all robots; components have a value for each. DOFs of
+            components with own kernels or Warp arrays, which are shared, get separate actuators.
         dof_names: Names of all DOFs.
         places: Their indices.
         device: Device of the actuators.
@@ -534,12 +543,13 @@ def build_actuators(
     count = len(places.velocities)
     for column, config in sorted(configs.items()):
         with located(f"DOF '{dof_names[column]}'"):
-            if all(isinstance(part, Config) or _is_declared(part) for part in config.stages):
+            if all(isinstance(part, Config) or _is_copied(part) for part in config.stages):
                 for rows, own in _fanned_out(config, count):
                     builder.add(own, **places.of(rows, column))
             else:
                 own = config.with_stages([_stage(part, count) for part in config.stages])
-                as_they_are.append(build_actuator(own, column, places, device, **options))
+                robot_dofs = None if robot_width is None else 1
+                as_they_are.append(build_actuator(own, column, places, device, robot_dofs=robot_dofs, **options))
     return [*builder.finalize(device=device, robot_width=robot_width, **options), *as_they_are]
 
 
@@ -549,8 +559,7 @@ def build_actuator(
     """Build one actuator for DOFs of all robots, with the components of a config.
 
     Args:
-        config: Its components have one value for all of these DOFs, or one for each, robot by robot. Arrays are shared:
-            writing into them changes the actuator.
+        config: Its components have one value for all of these DOFs, or one for each, robot by robot.
         columns: One or several DOFs.
         places: Their indices.
         device: Device of the actuator.
@@ -581,15 +590,18 @@ def _is_declared(part: Part) -> TypeGuard[Component]:
     return type(part).__init__ is part.config.component.__init__
 
 
+def _is_copied(part: Part) -> TypeGuard[Component]:
+    """Return whether a part can be rebuilt from its parameters, without arrays that it has to share."""
+    return _is_declared(part) and not part.shares_arrays()
+
+
 def _stage(part: Part, count: int) -> Component:
-    """Return a stage for all robots: a copy with its own values, or the component itself."""
-    if isinstance(part, Config):
-        return built(part)
-    if not _is_declared(part):
+    """Return a stage for all robots."""
+    if isinstance(part, Component) and _is_declared(part):
+        part.check_fits(count)
+    elif not isinstance(part, Config):
         check_lengths(part, count)
-        return built(part)
-    part.check_fits(count)
-    return repeated(part, 1)
+    return built(part)
 
 
 def repeated(part: Component, count: int) -> Component:
@@ -619,6 +631,7 @@ def _fanned_out(actuator: ActuatorConfig, count: int) -> Iterator[tuple[np.ndarr
 def _configs_of(part: Component, count: int) -> list[Config]:
     """Return the config of a component for each robot."""
     part.check_fits(count)
+    part.pass_on()
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, declared in part.declared().items():
         value = part.arguments()[name]

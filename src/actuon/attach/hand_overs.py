@@ -23,8 +23,8 @@ from ..actuator.config import EXPLICIT, IMPLICIT, Part, built
 from ..actuator.implicit_step import derivative_obstacle
 from ..actuator.state import ActuatorState
 from ..components.component import Component
-from ..components.effects.friction import JOINT_LOAD
 from ..components.kinds import Transmission
+from ..components.math import JOINT_FRICTION, JOINT_LOAD
 from ..declare.parameters import Field
 from ..errors import ActuonError, SimulationError, StructureError
 from ..kernel.chain import BOUNDS, DERIVATIVES
@@ -285,7 +285,9 @@ class RotorInertia(HandOver):
 
 
 class SolvedFriction(HandOver):
-    """Friction of stages for engines that solve it, which replaces the asset's; and external loads from the engine.
+    """Friction of stages for engines that solve it, and external loads from the engine.
+
+    Friction stages replace the asset's friction; losses of gears add to its dry friction.
 
     Args:
         articulation: The robots.
@@ -300,25 +302,39 @@ class SolvedFriction(HandOver):
 
     def attach(self, undo: contextlib.ExitStack) -> None:
         articulation, engine, chains = self._articulation, self._articulation.simulation.engine, self._chains
-        offering = [
-            at
-            for actuator, at in zip(chains.actuators, chains.places, strict=True)
-            if FRICTION.keys() & set(actuator.signals)
-        ]
-        if not offering:
+        columns = {signal: self._columns(signal) for signal in FRICTION}
+        replaced = columns["viscous_friction"]
+        both = np.union1d(columns["dry_friction"], replaced)
+        if not both.size:
             return
-        columns = np.unique(np.concatenate(offering) % articulation.num_dofs)
-        dofs = articulation.at.of_dofs(columns)
+        dofs = articulation.at.of_dofs(both)
         undo.callback(engine.properties.keep(dofs))
-        self._replace(dofs)
+        if JOINT_FRICTION in chains.inputs:
+            self._add_to(np.setdiff1d(both, replaced))
+        self._replace(articulation.at.of_dofs(replaced))
         if articulation.simulation.solves_friction(articulation.at):
             undo.callback(engine.properties.stiffen_friction(dofs))
             for signal, name in FRICTION.items():
-                if signal in chains.signals:
-                    self._writers.append(engine.properties.writer(name, dofs, chains.signals[signal]))
-                    self._handed_over[name] = chains.signals[signal], columns
+                if columns[signal].size:
+                    own = articulation.at.of_dofs(columns[signal])
+                    self._writers.append(engine.properties.writer(name, own, chains.signals[signal]))
+                    self._handed_over[name] = chains.signals[signal], columns[signal]
         if JOINT_LOAD in chains.inputs:
             self._read = engine.state.load_reader(articulation.at, chains.inputs[JOINT_LOAD])
+
+    def _columns(self, signal: str) -> np.ndarray:
+        """Return the DOFs with stages that offer a signal. Friction stages offer both, gears with losses the first."""
+        pairs = zip(self._chains.actuators, self._chains.places, strict=True)
+        offering = [at for actuator, at in pairs if signal in actuator.signals]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *offering]) % self._articulation.num_dofs)
+
+    def _add_to(self, columns: np.ndarray) -> None:
+        """Let gears add their losses to the asset's dry friction of these DOFs."""
+        at = self._articulation.at.of_dofs(columns)
+        own = self._articulation.simulation.engine.properties.get("friction", at)
+        if own is not None:
+            with to_change(self._chains.inputs[JOINT_FRICTION]) as changed:
+                changed[at.flat("joint_qd")] = own
 
     def _replace(self, at: DofSet) -> None:
         """Remove the asset's friction from these DOFs, and log it."""
@@ -368,7 +384,7 @@ class ExplicitEfforts(HandOver):
     def __init__(self, articulation: Articulation, columns: np.ndarray, followed: np.ndarray, efforts: Efforts):
         self._articulation, self._columns, self._followed = articulation, columns, followed
         self._effort = efforts.engine
-        self._write: Callable[[], None] = _nothing
+        self._write: Callable[[], None] | None = None
 
     def attach(self, undo: contextlib.ExitStack) -> None:
         engine, at = self._articulation.simulation.engine, self._articulation.at
@@ -377,9 +393,11 @@ class ExplicitEfforts(HandOver):
             undo.callback(engine.drives.lift_limits(at.of_dofs(self._followed)))
 
     def after(self) -> None:
+        assert self._write is not None
         self._write()
 
     def kernels(self) -> Sequence[Callable[[], None]]:
+        assert self._write is not None
         return [self._write]
 
     def add_to(self, program: MotorProgram, dt: float, cells: Sequence[np.ndarray]) -> MotorProgram:
@@ -461,6 +479,7 @@ class ImplicitEfforts(HandOver):
         return self._time == time
 
     def after(self) -> None:
+        assert self._held.write is not None
         self._held.write()
 
     def kernels(self) -> None:
@@ -548,7 +567,7 @@ class EffortLimits(HandOver):
         self._efforts, self._parts, self._ranges, self._implicit_efforts = efforts, parts, ranges, implicit_efforts
         self.bounds: Bounds = None
         """Lowest and highest effort for the engine [N·m or N], each of shape (N, D). None: no limit."""
-        self._version = -1
+        self._version: int | None = -1
         self._settlers: list[Settler] = []
 
     def attach(self, undo: contextlib.ExitStack) -> None:
@@ -556,7 +575,8 @@ class EffortLimits(HandOver):
         self.update()
 
     def renew(self) -> None:
-        if self._properties.limits_version != self._version:
+        version = self._properties.limits_version
+        if version is None or version != self._version:
             self.update()
 
     def update(self) -> None:

@@ -30,6 +30,7 @@ from ..arrays import is_read_only, require_detached
 from ..components.controllers.pd import PDControlConfig
 from ..components.delay_time import DelayTime
 from ..components.effects.friction import EffectFriction, FrictionEffectConfig
+from ..components.transmissions.gear import GearTransmissionConfig, TransmissionGear, loses
 from ..errors import (
     ArrayError,
     ArrayTypeError,
@@ -46,7 +47,6 @@ from ..motors.catalogue import CatalogueMotor
 from ..motors.datasheet import MotorDatasheet
 from ..sim.ids import ids_to_reset
 from ..typing import Array, ArrayLike, DeviceLike, IdsLike, PathLike
-from .batteries import BatteryPool
 from .chain_set import COMPUTED, ChainSet, signal_attr
 from .fitted_motors import DrawnMotors
 from .groups.randomisation import Distribution
@@ -100,7 +100,8 @@ class Motors:
         controller: Controller of a motor from the catalogue or a data sheet. Default: a PD controller that requests the
             motor's full effort 0.5 rad from its target; its gains are logged.
         inertia: Inertia that moves with each joint, without the rotor's [kg·m² or kg]: one number, or one per joint.
-            If given, the motors apply their own friction; otherwise the simulator must (`friction`).
+            If given, the motors apply their own friction, and losses of gears as friction; otherwise the simulator
+            must apply friction (`friction`), and losses fade to zero at rest.
         device: Where the motors run. Default: Warp's current device.
         allow_unsafe_torch_checkpoints: Let a file name ``.pt`` and ``.pt2`` networks, which can run code when loaded.
 
@@ -162,7 +163,9 @@ class Motors:
                 builders[_needs_inertia(config)].add(config, np.arange(self.num_envs) * self._shape[1] + column)
         options: dict[str, Any] = {"control_computed_output_attr": COMPUTED, "control_signal_attrs": signal_attr}
         built = {
-            in_simulator: builder.finalize(self._device, accumulate=False, in_engine=in_simulator, **options)
+            in_simulator: builder.finalize(
+                self._device, accumulate=False, in_engine=in_simulator, losses_in_engine=False, **options
+            )
             for in_simulator, builder in builders.items()
         }
         return [*built[False], *built[True]], [False] * len(built[False]) + [True] * len(built[True])
@@ -180,15 +183,15 @@ class Motors:
             at = actuator.effort_indices.numpy()
             total = joints[at] + at_joints(actuator).inertia
             for position, (stage, ratio, varies) in enumerate(stages_with_ratios(actuator)):
-                if not isinstance(stage, EffectFriction):
+                if not isinstance(stage, (EffectFriction, TransmissionGear)):
                     continue
                 lacking = np.array([_lacks_inertia(configs[i].stages[position]) for i in at % len(configs)])
                 if not lacking.any():
                     continue
                 if ratio is None:
                     raise StructureError(
-                        f"inertia: friction behind {varies} has a different one at each position; set the inertia "
-                        "of its stage"
+                        f"inertia: {type(stage).__name__} behind {varies} has a different one at each position; set "
+                        "the inertia of its stage"
                     )
                 held = stage.parameters()["inertia"]
                 held.assign(np.where(lacking, total / ratio**2, held.numpy()).astype(np.float32))
@@ -204,9 +207,8 @@ class Motors:
             self._device,
             given={name: wp.zeros(size, dtype=wp.float32, device=self._device) for name in given},
             numbers=(np.arange(self.num_envs)[:, None], np.arange(size).reshape(self._shape)),
-            pool=BatteryPool(),
+            shares_batteries=True,
         )
-        self._chains.batteries.join(self._chains.states)
         self._arrays = self._chains.arrays
         takes = {name: stage for stage in self._chains.stages for name in stage.stage().custom_inputs}
         self._needed = {name: type(s).__name__ for name, s in takes.items() if name not in s.OPTIONAL_INPUTS}
@@ -757,19 +759,21 @@ def _read(path: Path, names: list[str], allow_torch: bool) -> tuple[dict[str, Ac
 
 def _needs_inertia(config: ActuatorConfig) -> bool:
     """Return whether an actuator has friction that it cannot apply."""
-    return any(_lacks_inertia(part) for part in config.stages)
+    return any(isinstance(part, FrictionEffectConfig) and _lacks_inertia(part) for part in config.stages)
 
 
 def _lacks_inertia(part: Part) -> bool:
-    """Return whether a stage is friction without ``inertia``."""
-    return isinstance(part, FrictionEffectConfig) and part.inertia is None
+    """Return whether a stage is friction, or a gear with losses, without ``inertia``."""
+    rubs = isinstance(part, FrictionEffectConfig)
+    rubs = rubs or (isinstance(part, GearTransmissionConfig) and bool(loses(part.arguments())))
+    return rubs and part.inertia is None  # type: ignore[union-attr]
 
 
 def _with_inertia(config: ActuatorConfig) -> ActuatorConfig:
-    """Return the actuator with a placeholder inertia in each friction stage, overwritten after it is built."""
+    """Return the actuator with a placeholder inertia in each stage that lacks one, overwritten after it is built."""
     return config.with_stages(
         [
-            dataclasses.replace(part, inertia=part.inertia or 1.0) if isinstance(part, FrictionEffectConfig) else part
+            dataclasses.replace(part, inertia=1.0) if _lacks_inertia(part) else part  # type: ignore[type-var]
             for part in config.stages
         ]
     )

@@ -23,9 +23,12 @@ import warp as wp
 
 from ..actuator.actuator import Actuator
 from ..actuator.config import ActuatorConfig, Part
+from ..components.component import Component
 from ..components.effects.noise import EffectNoise
+from ..components.math import JOINT_FRICTION, JOINT_LOAD
+from ..components.transmissions.gear import TransmissionGear
 from ..errors import MissingExtraError, RobotFileError, SimulationError, StructureError, listed
-from ..kernel.chain import HELD, IMPLICIT_SIGNALS
+from ..kernel.chain import HELD, IMPLICIT_SIGNALS, custom_signal
 from ..kernel.launch import CCall
 from ..kernel.state import Memory
 from ..motors.catalogue import CatalogueMotor
@@ -39,7 +42,7 @@ from ..typing import ArrayLike, PathLike
 from .articulation_actuators import ArticulationActuators
 from .attachment import Attachment
 from .batteries import draws_of
-from .chain_set import COMPUTED, IMPLICIT_ATTRS, ChainSet, is_implicit, repeated, signal_attr
+from .chain_set import COMPUTED, IMPLICIT_ATTRS, ChainSet, is_implicit, repeated
 from .effort_limits import effort_limiter
 from .groups.cfg import ActuatorBaseCfg
 from .groups.groups import ActuatorGroups
@@ -113,6 +116,11 @@ def load(
     if isinstance(inputs, str) or unknown:
         raise StructureError(f"inputs: got {inputs!r}; must be a list of {', '.join(map(repr, _INPUTS))}")
     spec, path = _spec_of(model)
+    if any(text.name.startswith(_MARK) for text in spec.texts):
+        raise StructureError(
+            "model: has motors of an earlier load(), whose joints have no drives of their own; change the model that "
+            "was loaded then, for example its time step, and load() that"
+        )
     if actuators is None:
         if path is None:
             raise StructureError("actuators: is needed for a model without a file")
@@ -142,9 +150,9 @@ def load(
         given = {"target_qd": has_velocity, "feedforward": "feedforward" in inputs}
         loaded = LoadedMotors(attached, simulation, {name for name, is_there in given.items() if not is_there})
         preparation = _Preparation(spec, plain, drives, simulation.models[0], loaded, frozenset(inputs))
-        made, rows, word_at = preparation.compile()
+        made, rows, word_at, clock = preparation.compile()
     loaded.spec = spec
-    loaded.bind(made, rows, word_at)
+    loaded.bind(made, rows, word_at, clock)
     _loaded[loaded.mark] = loaded
     return made
 
@@ -178,7 +186,8 @@ def spec(model: mujoco.MjModel) -> mujoco.MjSpec:
 def telemetry(model: mujoco.MjModel, data: mujoco.MjData) -> Telemetry:
     """Return the telemetry of the motors at the state and controls of ``data``, in arrays of shape (1, joints).
 
-    Nothing is changed. After ``mj_forward`` the efforts are those of ``data.actuator_force``.
+    Nothing is changed. After ``mj_forward`` the efforts are those of ``data.qfrc_actuator``, in which MuJoCo includes
+    the gravity compensation of joints with ``actuatorgravcomp``.
 
     Raises:
         SimulationError: An error occurred since the last call, which MuJoCo's loop could not raise: an effort was not
@@ -190,7 +199,7 @@ def telemetry(model: mujoco.MjModel, data: mujoco.MjData) -> Telemetry:
         >>> data = mujoco.MjData(model)
         >>> mujoco.mj_forward(model, data)
         >>> telemetry = actuon.mujoco.telemetry(model, data)
-        >>> np.allclose(telemetry.applied_effort[0], data.actuator_force)
+        >>> np.allclose(telemetry.applied_effort[0], data.qfrc_actuator[:7])
         True
     """
     return _of(model).telemetry(model, data)
@@ -283,6 +292,8 @@ class _Driven:
     number: int
     """Index of the DOF among those of all robots of the model."""
     is_implicit: bool
+    friction: float
+    """Dry friction of the joint besides that of its motor [N·m or N]."""
     lower: float
     """Lowest effort of the joint [N·m or N]."""
     upper: float
@@ -320,7 +331,8 @@ class _Attached:
                 name = articulation.dof_names[i]
                 most = self.largest.get(name, np.inf)
                 bounds = max(float(lower[i]), -most), min(float(upper[i]), most)
-                found[i] = _Driven(name, int(dofs[i]), first + i, is_implicit(actuator), *bounds)
+                friction = float(model.dof_frictionloss[dofs[i]])
+                found[i] = _Driven(name, int(dofs[i]), first + i, is_implicit(actuator), friction, *bounds)
         return dict(sorted(found.items()))
 
 
@@ -383,6 +395,34 @@ _GIVEN = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act
 """Arrays of motors, by name."""
 
 
+_PRESENT_LOAD = "present_load"
+"""Name of the array with the external load of each joint that follows from the present state [N·m or N]."""
+
+
+@wp.func
+def late_load_law(custom_present_load: float, last_load: float, has_last: float):  # type: ignore[no-untyped-def]
+    return wp.where(has_last > 0.0, last_load, custom_present_load), custom_present_load, 1.0
+
+
+class LateLoad(Component):
+    """The external load of the last step, at first the present one, as a `MujocoSimulation` reads it.
+
+    Gears with losses need it. It is gravity and motion alone: a state has no forces of contacts and stops.
+    """
+
+    law = late_load_law
+    STATES = ("last_load", "has_last")
+    OUTPUTS = (custom_signal(JOINT_LOAD),)
+    OPTIONAL_INPUTS = (_PRESENT_LOAD,)
+    _returns = ()
+
+
+def _late_loads(actuator: Actuator) -> list[LateLoad]:
+    """Return the stage that gears of an actuator need to solve their losses; their closing functions run after it."""
+    gears = [stage for stage in actuator.stages if isinstance(stage, TransmissionGear) and stage.has_solved_losses]
+    return [LateLoad()] if gears else []
+
+
 class LoadedMotors:
     """The motors of a model, on spare cells.
 
@@ -418,18 +458,23 @@ class LoadedMotors:
             has_two_states=lambda _: False,
         )
         for i, actuator in enumerate(actuators):
-            if actuator.custom_inputs:
+            others = (stage for stage in actuator.stages if not isinstance(stage, (TransmissionGear, LateLoad)))
+            asked = [name for stage in others for name in stage.stage().custom_inputs]
+            if asked:
                 raise StructureError(
-                    f"joint '{self._joint_of(i)}': takes the input '{actuator.custom_inputs[0]}', for which MuJoCo has "
-                    "no control; use MujocoSimulation"
+                    f"joint '{self._joint_of(i)}': takes the input '{asked[0]}', for which MuJoCo has no control; use "
+                    "MujocoSimulation"
                 )
+        self.chains.reset(np.arange(CELLS))  # as a simulation does when it starts
         self.arrays = self.chains.arrays
+        if JOINT_FRICTION in self.arrays:
+            self.chains.table(JOINT_FRICTION).numpy()[:] = [joint.friction for joint in self.driven]
         self.calls = [self._call(i) for i in range(len(actuators))]
         self._limits, limit_calls = self._limit()
         self.calls += limit_calls
         self.words = [word for i in range(len(actuators)) for word in self._words(i)]
         self.half = sum(word.count for word in self.words if word.is_twice)
-        self.num_words = 2 + 2 * self.half + sum(word.count for word in self.words if not word.is_twice)
+        self.num_words = 1 + 2 * self.half + sum(word.count for word in self.words if not word.is_twice)
         """Numbers that are remembered."""
         if self.num_words > _MOST_WORDS:
             raise StructureError(
@@ -449,13 +494,13 @@ class LoadedMotors:
         at = (np.arange(CELLS)[:, None] * len(self.joints) + columns).ravel()
         return Actuator(
             wp.array(at, dtype=wp.uint32, device="cpu"),
-            stages=[repeated(stage, CELLS) for stage in actuator.stages],
+            stages=[*(repeated(stage, CELLS) for stage in actuator.stages), *_late_loads(actuator)],
             control_computed_output_attr=COMPUTED,
-            control_signal_attrs=signal_attr,
-            control_derivative_attrs=IMPLICIT_ATTRS if is_implicit(actuator) else None,
+            control_signal_attrs=actuator.control_signal_attrs,
             accumulate=False,
             control_every=actuator.control_every,
             in_engine=any(stage.in_engine for stage in actuator.stages),
+            losses_in_engine=any(stage.losses_in_engine for stage in actuator.stages),
             robot_dofs=len(columns),
         )
 
@@ -547,13 +592,14 @@ class LoadedMotors:
             values[:] = self.chains.signals[signal].numpy()[0]
         return values
 
-    def bind(self, model: mujoco.MjModel, joints: Sequence[Any], word_at: np.ndarray) -> None:
+    def bind(self, model: mujoco.MjModel, joints: Sequence[Any], word_at: np.ndarray, clock: int) -> None:
         """Let MuJoCo step the motors of a model.
 
         Args:
             model: The compiled model.
             joints: `callback.Joint` of each joint.
             word_at: Where each number that is remembered lies in ``act``.
+            clock: Where the clock of steps does.
         """
         self.word_at = word_at.astype(np.int32)
         initial = np.concatenate([np.zeros(0), *(word.initial for word in self.words if word.is_twice)])
@@ -581,6 +627,7 @@ class LoadedMotors:
             half=self.half,
             is_random=any(word.numbered for word in self.words),
             taken=~1 if wp.config.optimization_level == 0 else 0,  # see `callback`
+            clock=clock,
             dt=self.dt,
             word_at=self.word_at.ctypes.data,
             column_of=column_of.ctypes.data,
@@ -589,6 +636,7 @@ class LoadedMotors:
         robot.calls, robot.words, robot.joints, robot.draws = map(ctypes.addressof, tables)
         places = {"q": "joint_q", "qd": "joint_qd", "target": "joint_target_q", "target_qd": "joint_target_qd"}
         places |= {"feedforward": "joint_act", "effort": "joint_f"}
+        places |= {"load": _PRESENT_LOAD} if _PRESENT_LOAD in self.arrays else {}
         optional = {
             "derivative_q": IMPLICIT_SIGNALS[0],
             "derivative_qd": IMPLICIT_SIGNALS[1],
@@ -614,11 +662,13 @@ class LoadedMotors:
         for name in flags:
             setattr(robot, name, 0)
         if flags["wrong_size"]:
-            raise SimulationError("a copy of the model has other joints or actuators; load() it from its own MjSpec")
+            raise SimulationError(
+                "a copy of the model has other joints or actuators; load() the file or MjSpec that it was made from"
+            )
         if flags["wrong_dt"]:
             raise SimulationError(
-                f"opt.timestep was changed: the motors were loaded for steps of {self.dt:g} s; load() the model again, "
-                "with another timestep in its file or MjSpec"
+                f"opt.timestep was changed: the motors were loaded for steps of {self.dt:g} s; set it in the file or "
+                "MjSpec without motors, and load() that"
             )
         if flags["bad_joint"]:
             raise SimulationError(
@@ -636,7 +686,10 @@ class LoadedMotors:
         with door().look(model, data, self.robot) as cell:
             names = ("joint_qd", COMPUTED, "joint_f")
             velocity, computed, applied = (self.chains.table(name).numpy().copy() for name in names)
-            told = make_telemetry(self.chains, velocity, computed, applied, self._limits)
+            limits = self._limits_at(model, data)
+            if limits is not None:
+                applied[:] = np.clip(applied, *limits)
+            told = make_telemetry(self.chains, velocity, computed, applied, limits)
         self.check()
         one = slice(cell, cell + 1)
         return Telemetry(
@@ -648,6 +701,28 @@ class LoadedMotors:
             told.limited_by[one],
             {name: values[one] for name, values in told.signals.items()},
         )
+
+    def _limits_at(self, model: mujoco.MjModel, data: mujoco.MjData) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return lowest and highest effort of the joints, each of shape (cells, joints); None: no limit.
+
+        If a joint has ``actuatorgravcomp``, MuJoCo clips the sum of effort and gravity compensation.
+        """
+        dofs = np.array([joint.dof for joint in self.driven])
+        joints = model.dof_jntid[dofs]
+        by_mujoco = np.flatnonzero(model.jnt_actgravcomp[joints] & model.jnt_actfrclimited[joints])
+        if not by_mujoco.size:
+            return self._limits
+        scratch, state = mujoco.MjData(model), mujoco.mjtState.mjSTATE_INTEGRATION
+        values = np.zeros(mujoco.mj_stateSize(model, state))
+        mujoco.mj_getState(model, data, values, state)
+        mujoco.mj_setState(model, scratch, values, state)
+        for compute in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_passive):
+            compute(model, scratch)
+        none = np.full((CELLS, len(dofs)), np.inf, np.float32)
+        lower, upper = (side.copy() for side in self._limits or (-none, none))
+        ranges = model.jnt_actfrcrange[joints[by_mujoco]] - scratch.qfrc_gravcomp[dofs[by_mujoco], None]
+        lower[:, by_mujoco], upper[:, by_mujoco] = ranges.T[:, None]
+        return lower, upper
 
 
 _closed: list[LoadedMotors] = []
@@ -701,14 +776,15 @@ class _Preparation:
         self._depth = -(-loaded.num_words // len(loaded.joints))
         """Count of activations of a joint's actuator."""
 
-    def compile(self) -> tuple[mujoco.MjModel, list[Any], np.ndarray]:
-        """Return the model, its joints and the places of their memory, for `LoadedMotors.bind`."""
+    def compile(self) -> tuple[mujoco.MjModel, list[Any], np.ndarray, int]:
+        """Return the model, its joints, and the places of their memory and of the clock, for `LoadedMotors.bind`."""
         loaded, spec, plain = self._loaded, self._spec, self._plain
         spec.option.integrator = int(self._driven.opt.integrator)
         spec.option.ls_iterations = int(self._driven.opt.ls_iterations)
         for i in self._own:
             self._silence(i)
         places = [self._prepare(joint) for joint in loaded.driven]
+        clock = self._add_clock()
         damping = self._hand_over()
         spec.add_text(name=loaded.mark, data=_SAID)
         for key in spec.keys:
@@ -724,7 +800,8 @@ class _Preparation:
             rows.append(self._joint(model, joint, place, own, by_name))
             starts.append(int(model.actuator_actadr[self._number(place.motor, by_name)]))
         words = np.arange(loaded.num_words)
-        return model, rows, np.array(starts)[words // self._depth] + words % self._depth
+        word_at = np.array(starts)[words // self._depth] + words % self._depth
+        return model, rows, word_at, int(model.actuator_actadr[by_name[clock.name]])
 
     def _number(self, actuator: Any, by_name: Mapping[str, int]) -> int:
         return int(actuator.id) if actuator.id >= 0 else by_name[actuator.name]
@@ -743,6 +820,19 @@ class _Preparation:
         for key, value in (_plain_actuator() | {"group": group} | fields).items():
             setattr(made, key, value)
         self._added.append(begins_at)
+        return made
+
+    def _add_clock(self) -> Any:
+        """Add a filter without a control and without a force, whose activation goes from 1 to 0 in a step."""
+        kinds = mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtDyn.mjDYN_FILTER
+        motor = {"gaintype": mujoco.mjtGain.mjGAIN_DCMOTOR, "biastype": mujoco.mjtBias.mjBIAS_DCMOTOR}
+        made = self._spec.add_actuator(
+            name=self._new_name("actuon_clock"), trntype=kinds[0], target=self._loaded.joints[0]
+        )
+        fields = {"dyntype": kinds[1], "ctrlspec": int(mujoco.mjtCtrlInput.mjINPUT_NONE), "gear": (0.0,) * 6, **motor}
+        fields["dynprm"] = self._loaded.dt * _unit(mujoco.mjNDYN, 0)
+        for key, value in (_plain_actuator() | {"group": -1} | fields).items():  # a group that nobody disables
+            setattr(made, key, value)
         return made
 
     def _first_control(self, key: Any, coordinate: float) -> float:
@@ -860,25 +950,22 @@ class _Preparation:
             joint.dof,
             int(model.actuator_actadr[number]) + self._depth,
             *derivatives,
-            self._control(model, place.target) if place.target >= 0 else self._own_control(model, place.motor, by_name),
-            self._control(model, place.velocity)
+            self._control(place.target) if place.target >= 0 else self._own_control(model, place.motor, by_name),
+            self._control(place.velocity)
             if place.velocity >= 0
             else self._own_control(model, place.added_velocity, by_name),
             self._own_control(model, place.feedforward, by_name),
             damping,
         )
 
-    def _control(self, model: mujoco.MjModel, place: int) -> Any:
+    def _control(self, place: int) -> Any:
         """Return the reading of a control of the model's own servos."""
-        drives, off = self._drives, mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
-        is_clipped = model.actuator_ctrllimited[place] and not model.opt.disableflags & int(off)
-        low, high = model.actuator_ctrlrange[place] if is_clipped else (-np.inf, np.inf)
-        return Control(place, float(drives.scale[place]), float(drives.offset[place]), float(low), float(high))
+        return Control(place, float(self._drives.scale[place]), float(self._drives.offset[place]))
 
     def _own_control(self, model: mujoco.MjModel, actuator: Any, by_name: Mapping[str, int]) -> Any:
         """Return the reading of the control of an added actuator, or of none."""
         place = -1 if actuator is None else int(model.actuator_ctrladr[by_name[actuator.name]])
-        return Control(place, 1.0, 0.0, -np.inf, np.inf)
+        return Control(place, 1.0, 0.0)
 
 
 def _unit(size: int, at: int) -> np.ndarray:

@@ -18,6 +18,7 @@ from ..errors import MissingExtraError, ParameterError, RobotFileError, Structur
 from ..robot_files.parsed import ActuatorParsed
 from ..sim.newton.reading import usd_dofs
 from ..typing import DeviceLike, PathLike
+from .newton_actuator import Actuator
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -172,7 +173,7 @@ class ModelBuilder(newton.ModelBuilder):
             if index.max() >= model.joint_dof_count or pos_index.max() >= model.joint_coord_count:
                 raise ParameterError(f"DOF {index.max()}: the model has {model.joint_dof_count} DOFs")
             builder.add(config, index, pos_index=pos_index)
-        actuators = builder.finalize(device=model.device, requires_grad=requires_grad)
+        actuators = builder.finalize(device=model.device, requires_grad=requires_grad, actuator_class=Actuator)
         model.actuators = [*model.actuators, *actuators]
         for name in dict.fromkeys(name for actuator in actuators for name in actuator.custom_inputs):
             _add_control_array(model, name, requires_grad)

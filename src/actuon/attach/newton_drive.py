@@ -194,6 +194,7 @@ class DriveActuon(DriveBase):
             control_every=self._control_every,
             accumulate=False,
             in_engine=leaves_friction,
+            losses_in_engine=False,
         )
         offered = [name for name in _FRICTION if leaves_friction and name in actuator.signals]
         self._friction = {name: wp.zeros(num_actuators, dtype=wp.float32, device=device) for name in offered}
@@ -332,7 +333,7 @@ class DriveActuon(DriveBase):
 
     def _wired(self, indices: tuple[wp.array, ...]) -> Route:
         """Return the route of the motor model through the indices of Newton's actuator."""
-        layouts = {name: _layout(array) for name, array in zip(_INDICES, indices, strict=True)}
+        layouts = {name: IndexLayout.of(array) for name, array in zip(_INDICES, indices, strict=True)}
         if self._route is not None:
             self._after = self.actuator.state()
         return Route(indices, layouts, self.actuator.stepper(layouts, tuple(self._friction)))
@@ -398,10 +399,3 @@ def _opened(
 def _check_names(names: Iterable[str]) -> None:
     for name in names:
         raise ParameterError(f"DriveActuon: has no argument '{name}'; {listed(name, _ARGUMENTS, 'arguments')}")
-
-
-def _layout(indices: wp.array) -> IndexLayout:
-    """Return the access of an array. While a CUDA graph is captured, nothing can be read from the device."""
-    if indices.device.is_cuda and indices.device.is_capturing:
-        return IndexLayout(indices, is_contiguous=False, first=0, largest=-1, repeats=False)
-    return IndexLayout.of(indices)

@@ -101,7 +101,8 @@ class ForceLaw:
             signals: Inputs of the chain.
             route: Its indices.
             state: State before the step.
-            inverse_mass: Diagonal of the inverse mass matrix [1/(kg·m²) or 1/kg], shape (N,).
+            inverse_mass: Diagonal of the inverse mass matrix [1/(kg·m²) or 1/kg], shape (N,). None predicts the speed
+                before the step.
             dt: Time step [s].
         """
         positions, velocities, *commands = signals
@@ -211,7 +212,9 @@ def _write_line(
     controller_effort[i] = computed[i]
     following = speed + APART * (1.0 + wp.abs(speed))
     if column == 0:
-        gain = dt * inverse_mass[i]
+        gain = float(0.0)
+        if inverse_mass:
+            gain = dt * inverse_mass[i]
         following = speed + gain * effort[i] / (1.0 - gain * wp.min(derivative, 0.0))
     at_speed(i, following, dt, positions, pos_indices, vel_indices, trial_q, trial_qd)
 

@@ -106,9 +106,10 @@ def solved_by_engine(config: ActuatorConfig, takes_varying: bool) -> SolvedByEng
         config: The chain of one joint.
         takes_varying: Whether friction can be written to the engine at each step.
     """
-    found = at_joints(Actuator([0], stages=config.stages, control_every=config.control_every, in_engine=True))
+    stages, every = config.stages, config.control_every
+    found = at_joints(Actuator([0], stages=stages, control_every=every, in_engine=True, losses_in_engine=False))
     in_engine = not found.varies or (takes_varying and not found.stops_itself)
     if not in_engine:  # which the chain may refuse
-        Actuator([0], stages=config.stages, control_every=config.control_every)
+        Actuator([0], stages=stages, control_every=every)
     dry, viscous = (float(found.dry[0]), float(found.viscous[0])) if in_engine and found.has_friction else (None, None)
     return SolvedByEngine(float(found.inertia[0]) or None, dry, viscous, in_engine, in_engine and found.varies)

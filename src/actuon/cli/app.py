@@ -37,6 +37,7 @@ Docs: actuon COMMAND --help""",
     default_parameter=Parameter(negative=()),
     print_error=False,
     exit_on_error=False,
+    suppress_keyboard_interrupt=False,
 )
 app.register_install_completion_command(help="Install shell completion.", sort_key=1)
 for flag, help_text, sort_key in (("--version", "Print the version.", 0), ("--help", "Show this help.", 2)):
@@ -79,10 +80,12 @@ def _add(
 
 
 _SAFE = "Exit code: 0 no problems, 1 errors"
-_USELESS = "Exit code: 1 if the fit is of no use; the result is still written."
+_USELESS = "Exit code: 1 if the fit is of no use, 130 after Ctrl+C; the result is still written."
 _FIT = "Example: actuon fit runs/*.csv --load mass=0.49 --load length=0.1 -o servo.yaml"
+_APPLY = "Exit code: 1 if the motors are of no use on these logs.\nExample: actuon fit apply servo.yaml new/*.csv"
 _SELECT = "Example: actuon fit select runs/*.csv --robot robot.xml -o robot.actuon.yaml"
 _NETWORK = "Example: actuon fit network mlp runs/*.csv --load mass=0.49 --load length=0.1 -o servo.safetensors"
+_STOPPED = "Exit code: 130 after Ctrl+C; the best so far is still written."
 _FLEET = "Example: actuon fit fleet robots/ --load mass=0.49 --load length=0.1 -o fleet.yaml"
 _AUTHOR = "Example: actuon author robot.usda robot.actuon.yaml -o robot_with_motors.usda"
 _EXCITE = "Example: actuon fit excite next.csv --load mass=0.49 --load length=0.1 --limit position=-1.5:1.5"
@@ -104,9 +107,9 @@ fit_app = _add(
 )
 _add(fit_app, COMMANDS, fit.inspect, "fit inspect LOG... [OPTIONS]", "Example: actuon fit inspect runs/*.csv")
 _add(fit_app, COMMANDS, fit.select, "fit select LOG... -o FILE [OPTIONS]", f"{_USELESS}\n{_SELECT}")
-_add(fit_app, COMMANDS, fit.apply, "fit apply FILE LOG... [OPTIONS]", "Example: actuon fit apply servo.yaml new/*.csv")
-_add(fit_app, COMMANDS, fit.excite, "fit excite FILE.csv [LOG...] [OPTIONS]", _EXCITE)
-_add(fit_app, COMMANDS, fit.network, "fit network KIND LOG... -o FILE.safetensors [OPTIONS]", _NETWORK)
+_add(fit_app, COMMANDS, fit.apply, "fit apply FILE LOG... [OPTIONS]", _APPLY)
+_add(fit_app, COMMANDS, fit.excite, "fit excite FILE.csv [LOG...] [OPTIONS]", f"{_STOPPED}\n{_EXCITE}")
+_add(fit_app, COMMANDS, fit.network, "fit network KIND LOG... -o FILE.safetensors [OPTIONS]", f"{_STOPPED}\n{_NETWORK}")
 _add(fit_app, COMMANDS, fit.fleet, "fit fleet FOLDER -o fleet.yaml [OPTIONS]", f"{_USELESS}\n{_FLEET}")
 
 _add(app, CONVERT, robot.author, "author ROBOT ACTUATORS -o FILE", _AUTHOR)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,7 @@ from cyclopts import Parameter
 
 import actuon
 from actuon.errors import ParameterError, RobotFileError
-from actuon.files import check_folder
+from actuon.files import check_folder, json_text
 
 from .fit_options import (
     MODEL,
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
     from actuon.fit import FitResult, Plant
 
 _DEFAULT_MODEL = "m4"
+INTERRUPTED = 130
+"""Exit code after Ctrl+C, as of shells."""
 
 
 def fit(
@@ -69,8 +70,8 @@ def fit(
     """Estimate motor parameters from logs of a real joint or robot.
 
     Replays the logged commands in simulation and minimises the difference between simulated and measured positions.
-    Prints each parameter with a 95 % confidence interval, the error per run, and a verdict. Ctrl+C stops and returns
-    the best result so far.
+    Prints each parameter with a 95 % confidence interval, the error per run, and a verdict. Ctrl+C stops and writes the
+    best result so far.
 
     Args:
         model: Model to fit, e.g. pd_coulomb, m4. Default: servo_m6 or m6 for a joint with a known load, m3+limit for a
@@ -93,6 +94,7 @@ def fit(
         own = {field.name: getattr(output, field.name) for field in dataclasses.fields(FleetOutput)}
         return fleet(logs[0], **compared, output=FleetOutput(**own))
     if former.select or former.models:
+        refuse("--select and --models, which choose the model", ("--model", model))
         return select(*logs, **common, models=former.models, resume=resume, output=output)
     return _fit(logs, plant, False, model, free, search, resume, output)
 
@@ -129,6 +131,7 @@ def _fit(
 ) -> int:
     """Fit a model, or the best of several, and write the result."""
     from actuon.fit import fit_logs
+    from actuon.fit.interrupts import held_interrupts
 
     from .fit_author import check_robot
 
@@ -140,11 +143,12 @@ def _fit(
     moved = plant.read(logs)
     if output.author is not None:
         check_robot(output.author, moved.joints, output.force)
-    with cluster as workers, SearchBar() as bar:
-        result = fit_logs(
-            model=model, select=chosen, plant=moved, progress=bar.search, resume=resume, workers=workers, **known
-        )
-    return _write(output, result, moved)
+    with held_interrupts():
+        with cluster as workers, SearchBar(moved) as bar:
+            result = fit_logs(
+                model=model, select=chosen, plant=moved, progress=bar.search, resume=resume, workers=workers, **known
+            )
+        return _write(output, result, moved)
 
 
 def _write(output: OutputOptions, result: FitResult, plant: Plant) -> int:
@@ -163,7 +167,12 @@ def _write(output: OutputOptions, result: FitResult, plant: Plant) -> int:
     if output.report is not None:
         written.append(write_report(result, plant, output.report))
     _present(output.as_json, result.as_dict, lambda: print_fit(result), written)
-    return 1 if result.is_useless else 0
+    return _exit_code(result.interrupted, result.is_useless)
+
+
+def _exit_code(interrupted: bool, is_useless: bool) -> int:
+    """Return the exit code of a fit."""
+    return INTERRUPTED if interrupted else 1 if is_useless else 0
 
 
 def inspect(
@@ -184,7 +193,7 @@ def inspect(
         raise ParameterError("no logs. Pass files, folders or glob patterns")
     read = read_logs(logs, columns)
     if as_json:
-        print(json.dumps({"logs": [_described(log) for log in read]}, indent=2))
+        print(json_text({"logs": [_described(log) for log in read]}))
     else:
         print_logs(make_console(), read)
 
@@ -223,8 +232,8 @@ def apply(
     plant: PlantOptions = PlantOptions(),
     as_json: Json = False,
     allow_torch: AllowTorch = False,
-) -> None:
-    """Replay a motor file on logs and print the error.
+) -> int:
+    """Replay a motor file on logs; print the error and a verdict.
 
     The simulation is that of a fit, at its time step, with nothing left to estimate.
 
@@ -238,9 +247,10 @@ def apply(
     moved = plant.read(logs, None if plant.dt is not None else replay_step(file, allow_torch))
     found, findings = applied(file, moved, allow_torch), list(findings_of(moved))
     if as_json:
-        print(json.dumps({**found.as_dict(), "findings": findings}, indent=2))
+        print(json_text({**found.as_dict(), "findings": findings}))
     else:
         print_applied(file, found, findings)
+    return 1 if found.is_useless else 0
 
 
 def excite(
@@ -268,6 +278,7 @@ def excite(
     from actuon.fit import fit_logs
     from actuon.fit.excite import ExcitationOptions, excite as design, facts_of, from_file, limits_of, motions_of
     from actuon.fit.model import changed
+    from actuon.fit.plants.known_load import with_load
     from actuon.fit.refine import refine
     from actuon.fit.report import draw_excitation
     from actuon.fit.terms import JointFacts, build_model
@@ -283,7 +294,7 @@ def excite(
     moved = plant.read(logs) if logs else None
     if moved is None:
         limits = motion.limits(None)
-        facts = facts_of(settings, limits)
+        facts = facts_of(with_load({}, settings), limits)
     else:
         (joint,) = moved.joints
         limits = motion.limits(limits_of(moved.runs, joint))
@@ -294,25 +305,35 @@ def excite(
         chosen = changed(build_model(model or _DEFAULT_MODEL, facts), known["fix"], known["free"])
         values = chosen.start
     else:
-        with cluster as workers, SearchBar() as bar:
+        with cluster as workers, SearchBar(moved) as bar:
             result = fit_logs(model=model, plant=moved, progress=bar.search, workers=workers, **known)
+        if result.interrupted:  # there is no motion yet
+            raise KeyboardInterrupt
         chosen, values = result.joints[0].model, result.joints[0].values
-    local, recorded = None, None
+    local, recorded, unit = None, None, "rad" if moved is None else moved.units[0]
     stated: Mapping[str, Any] = {}
     if moved is not None:
         local = refine(moved, [chosen], [values], 0, steps=0)
         rates = [len(run) / run.duration for run in moved.runs]
         options = dataclasses.replace(options, rate=float(np.clip(np.median(rates), 10.0, 2000.0)))
         recorded, stated = motions_of(moved.runs, joint), moved.runs[0].settings
-    with SearchBar(options.generations) as bar:
+    with SearchBar(total=options.generations) as bar:
         found = design(
-            facts.joint, chosen, values, limits, {**stated, **settings}, options, local=local, progress=bar.motion
+            facts.joint,
+            chosen,
+            values,
+            limits,
+            with_load(stated, settings),
+            options,
+            local=local,
+            progress=bar.motion,
+            unit=unit,
         )
     found.save(file)
     picture = file.with_suffix(".png")
     draw_excitation(found, limits, picture)
     _present(as_json, found.as_dict, lambda: print_excitation(found, chosen.name, recorded), (file, picture))
-    return 0
+    return _exit_code(found.interrupted, False)
 
 
 def network(
@@ -340,6 +361,7 @@ def network(
     """
     from actuon.errors import require
     from actuon.fit.fitting import candidates_of, findings_of
+    from actuon.fit.interrupts import held_interrupts
     from actuon.fit.network_fitting import fit_network
 
     require("torch", "torch", "training networks")
@@ -353,19 +375,20 @@ def network(
     candidates = candidates_of(moved, model, select=chosen, fix=known["fix"], free=known["free"])
     options = known["options"]
     share = min(1.0, options.generations / SearchOptions.generations)
-    with cluster as workers, SearchBar() as bar:
-        result = fit_network(
-            moved, kind, candidates, options=options, share=share, progress=bar.search, workers=workers
+    with held_interrupts():
+        with cluster as workers, SearchBar(moved) as bar:
+            result = fit_network(
+                moved, kind, candidates, options=options, share=share, progress=bar.search, workers=workers
+            )
+        written = [] if output.output is None else [output.output, result.save(output.output)]
+        findings = list(findings_of(moved))
+        _present(
+            output.as_json,
+            lambda: {**result.as_dict(), "findings": findings},
+            lambda: print_network(result, findings),
+            written,
         )
-    written = [] if output.output is None else [output.output, result.save(output.output)]
-    findings = list(findings_of(moved))
-    _present(
-        output.as_json,
-        lambda: {**result.as_dict(), "findings": findings},
-        lambda: print_network(result, findings),
-        written,
-    )
-    return 0
+    return _exit_code(result.interrupted, False)
 
 
 def fleet(
@@ -393,9 +416,9 @@ def fleet(
     """
     from actuon.fit import fit_fleet
     from actuon.fit.fleet_fitting import robots_folder
+    from actuon.fit.interrupts import held_interrupts
     from actuon.fit.report import write_report
     from actuon.logs.files import robot_folders
-    from actuon.robot_files.fleet import FEWEST
 
     check_results(output.output, output.report, output.force)
     actuon.quiet()
@@ -409,23 +432,27 @@ def fleet(
         check_folder(robots_folder(output.output))
         for name in plants:
             check_new(robots_folder(output.output) / f"{name}.yaml", force=output.force)
-    with cluster as workers, SearchBar() as bar:
-        result = fit_fleet(
-            plants, model=model, select=_listed(models) or select, progress=bar.search, workers=workers, **known
-        )
-    written = []
-    if output.output is not None and len(result.robots) >= FEWEST:
-        result.save(output.output)
-        written = [output.output, *(robots_folder(output.output) / f"{name}.yaml" for name in result.robots)]
-    if output.report is not None:
-        written += [write_report(own, plants[name], output.report / name) for name, own in result.robots.items()]
-    _present(output.as_json, lambda: _fleet_as_dict(result), lambda: print_fleet(result), written)
-    return 1 if any(own.is_useless for own in result.robots.values()) else 0
+    with held_interrupts():
+        with cluster as workers, SearchBar(next(iter(plants.values()))) as bar:
+            result = fit_fleet(
+                plants, model=model, select=_listed(models) or select, progress=bar.search, workers=workers, **known
+            )
+        written = []
+        if output.output is not None and result.is_comparable:
+            result.save(output.output)
+            written = [output.output, *(robots_folder(output.output) / f"{name}.yaml" for name in result.robots)]
+        elif output.output is not None:
+            written = result.save_robots(output.output)
+        if output.report is not None:
+            written += [write_report(own, plants[name], output.report / name) for name, own in result.robots.items()]
+        _present(output.as_json, lambda: _fleet_as_dict(result), lambda: print_fleet(result), written)
+    return _exit_code(result.interrupted, any(own.is_useless for own in result.robots.values()))
 
 
 def _fleet_as_dict(result: Any) -> dict[str, Any]:
     return {
         "warnings": list(result.warnings),
+        "interrupted": result.interrupted,
         "models": [one.as_dict() for one in result.compared],
         "robots": {name: own.as_dict() for name, own in result.robots.items()},
     }
@@ -440,7 +467,7 @@ def _present(
 ) -> None:
     """Print a result as JSON, or as tables and the files that were written."""
     if as_json:
-        print(json.dumps(as_dict(), indent=2))
+        print(json_text(as_dict()))
         return
     show()
     for path in written:

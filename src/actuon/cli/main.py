@@ -44,6 +44,9 @@ def main() -> None:
             app(sys.argv[1:], console=console)
         finally:
             sys.stdout.flush()
+    except KeyboardInterrupt:  # before there is anything to write
+        complain("interrupted")
+        sys.exit(130)
     except BrokenPipeError:  # the reader of the output has ended, such as head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -29,8 +29,8 @@ def init(robot: File, /, *, output: OutputFile | None = None, root: Root = None,
     """Create an actuon.yaml from the gains and limits in a robot file.
 
     Each value carries its source as a comment. Gains that the file does not define are set to 0 and marked "to be set";
-    `actuon check` fails until you fill them in. If the gains are unstable at the time step of an MJCF or URDF file,
-    prints the fixes of `actuon check`.
+    `actuon check` fails until you fill them in. Joints of an MJCF or URDF file whose gains are unstable as explicit
+    efforts at its time step get `effort_mode: auto`, by which the engine integrates them implicitly.
 
     Args:
         robot: MJCF, URDF or USD file.
@@ -44,19 +44,45 @@ def init(robot: File, /, *, output: OutputFile | None = None, root: Root = None,
     check_new(output, YAML_FORMATS, force)
     found = read_own_drives(find_source(robot, root=root).file, root)
     groups = save_starting_yaml(robot, found, output)
+    notes = found.all_notes()
+    if robot.suffix.lower() in MUJOCO_FORMATS and any(group.drives[0].is_complete for group in groups):
+        actuon.quiet()
+        notes += _made_stable(robot, root, found, output)
     count = sum(len(group.joints) for group in groups)
     console = make_console()
     print(f"wrote {counted(len(groups))} for {count} of {len(found.joints)} joints to {output}")
     to_set = [group.entry.name for group in groups if not group.drives[0].is_complete]
     if to_set:
         say(console, f"to be set: kp and kd of {', '.join(to_set)}; `actuon check {robot}` suggests gains")
-    notes = found.all_notes()
-    if robot.suffix.lower() in MUJOCO_FORMATS and any(group.drives[0].is_complete for group in groups):
-        actuon.quiet()
-        result = _check(find_source(robot, actuators=output), None).result
-        notes += [] if result is None else _lines(result.problems)
     for note in notes:
         say(console, f"note: {note}")
+
+
+def _made_stable(robot: Path, root: str | None, found: Any, output: Path) -> list[str]:
+    """Write ``effort_mode: auto`` for unstable joints of a new file. Returns notes on them."""
+    from actuon.inspect.starting_yaml import save_starting_yaml
+    from actuon.robot_source import find_source
+    from actuon.stability.advice import percent
+
+    unstable: dict[str, str] = {}
+    while True:
+        result = _check(find_source(robot, root=root, actuators=output), None).result
+        if result is None or result.stable:
+            break
+        further = {
+            joint.name: f"At dt = {1e3 * checked.dt:g} ms, {joint.name} uses {percent(joint.usage)} of the stability "
+            "limit of explicit efforts; auto makes it implicit."
+            for checked in result.robots
+            for joint in checked.joints
+            if joint.usage >= 1.0 and joint.name not in unstable
+        }
+        if not further:
+            return _lines(result.problems)
+        unstable |= further
+        save_starting_yaml(robot, found, output, unstable)
+    if not unstable:
+        return []
+    return [f"effort_mode: auto written for {', '.join(unstable)}, whose gains are unstable as explicit efforts"]
 
 
 def inspect(robot: File, /, *, root: Root = None, as_json: Json = False, allow_torch: AllowTorch = False) -> int:

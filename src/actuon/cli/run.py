@@ -67,7 +67,8 @@ def run(
 
     Simulates a robot twice, with its real motors and with ideal ones. Ideal motors use the same controllers without
     delay and limits. A quadruped crouches, hops twice and is pushed; any other robot swings its joints within their
-    range. Prints tracking error, peak effort and time at a limit per joint; writes plots and images.
+    range. Prints tracking error, peak effort and time at a limit per joint; writes plots and images. Fails if the
+    robot diverges, falls, does not track its targets, or is at its limits for much of the time.
 
     Args:
         robot: MJCF, URDF or USD file with motors in it or next to it.
@@ -77,7 +78,7 @@ def run(
     from actuon.demo.film import CannotDrawError
     from actuon.demo.motion import QUADRUPED
     from actuon.demo.plots import save_all
-    from actuon.demo.run import lost_targets, saturation
+    from actuon.demo.run import fallen, lost_targets, saturation
     from actuon.demo.scenes import check_video
     from actuon.robot_source import find_source
 
@@ -105,7 +106,7 @@ def run(
     if runs[0].phases and o.seconds <= push.start:
         say(console, f"! no push: it comes at {push.start:g} s, and the run ends at {o.seconds:g} s", "yellow")
     shown = [done for done in runs if done.data]
-    found = [(done, done.problem or saturation(done) or lost_targets(done)) for done in runs]
+    found = [(done, done.problem or saturation(done) or fallen(done) or lost_targets(done)) for done in runs]
     problems = [f"{done.title}: {problem}" for done, problem in found if problem is not None]
     if runs[0].actuators and len(idle_joints(runs[0].actuators)) == len(runs[0].actuators):
         problems.append("no joint has gains, so none tracks its targets; `actuon check` suggests gains")

@@ -33,11 +33,12 @@ from .help import wrapped
 if TYPE_CHECKING:
     from actuon.demo.motion import Joint
     from actuon.demo.run import JointSummary, Run
-    from actuon.fit import Applied, FitResult, FleetJoint
+    from actuon.fit import Applied, FitResult, FleetJoint, Plant
     from actuon.fit.excite import Excitation, Motion
     from actuon.fit.fleet_fitting import FleetResult
     from actuon.fit.network_fitting import NetworkResult
     from actuon.fit.select import Compared
+    from actuon.fit.verdict import Verdict
     from actuon.fit.workers import Progress as FitTick
     from actuon.logs import Finding, Log
     from actuon.motors.catalogue import CatalogueMotor
@@ -338,7 +339,8 @@ _DROPPED = {"kp·dt²/I": 1, "kd·dt/I": 1, "delay margin": 2, "largest kp": 3, 
 
 def print_stability(console: Console, robot: Path, result: CheckResult) -> None:
     """Print the stability of each joint with an actuator."""
-    from actuon.stability.report import COLUMNS, summary_line
+    from actuon.stability.advice import summary_line
+    from actuon.stability.report import COLUMNS
 
     mark, joint, *others = COLUMNS
     columns = [Column(mark, Role.MARK), Column(joint, Role.HEADING)]
@@ -516,9 +518,15 @@ def _rounded(value: float, digits: int) -> str:
 
 
 class SearchBar:
-    """Progress bar of the search at hand, on standard error."""
+    """Progress bar of the search at hand, on standard error.
 
-    def __init__(self, total: int | None = None) -> None:
+    Args:
+        plant: Plant of the search, whose joints determine the units of errors.
+        total: Maximum number of generations, if known.
+    """
+
+    def __init__(self, plant: Plant | None = None, total: int | None = None) -> None:
+        self._plant = plant
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -543,10 +551,19 @@ class SearchBar:
         self._bar.reset(self._task, description=escape(title), total=self._total, visible=True)
 
         def tick(generation: int, errors: np.ndarray) -> None:
-            state = f"{MILLI * float(errors.mean()):.2f} mrad"
-            self._bar.update(self._task, completed=generation, state=state)
+            self._bar.update(self._task, completed=generation, state=self._shown(errors))
 
         return tick
+
+    def _shown(self, errors: np.ndarray) -> str:
+        """Return the errors of a search with their unit."""
+        from actuon.fit.units import SHARE, error_text, error_unit, means_by_unit, shown_means
+
+        plant = self._plant
+        unit = "rad" if plant is None else error_unit(plant)
+        if plant is None or unit != SHARE or plant.couples_joints or len(errors) != len(plant.units):
+            return error_text(float(errors.mean()), unit)
+        return shown_means(means_by_unit(errors.tolist(), plant.units))
 
     def motion(self, generation: int, narrower: float) -> None:
         """Show the state of the search for a motion."""
@@ -593,14 +610,11 @@ def unit_of(joint: Any, quantity: str) -> str:
 
 
 def print_fit(result: FitResult) -> None:
-    """Print the result of a fit, warnings and verdict first."""
-    from actuon.fit.model import place_of
+    """Print the result of a fit, verdict and warnings first."""
+    from actuon.fit.units import shown_means
 
     console = make_console()
-    print_warnings(console, result.warnings)
-    for verdict in result.verdicts:
-        if not verdict.is_useless:
-            say(console, verdict.sentence())
+    print_verdicts(console, result.verdicts, result.warnings)
     print_findings(console, result.findings, (run.path for run in result.runs))
     print_models(console, result.compared)
     columns = (
@@ -616,18 +630,26 @@ def print_fit(result: FitResult) -> None:
             title += ", at " + ", ".join(f"{name} {value:g}" for name, value in joint.model.settings.items())
         rows = []
         for p in joint.parameters:
-            unit = place_of(joint.model.actuator, p.path).declared.unit
+            unit = joint.unit_at(p.path, result.unit_of(joint.name))
             rows.append((p.path, f"{p.value:.4g}", f"{p.low:.4g} … {p.high:.4g}", unit, p.note))
         show_table(console, columns, rows, title)
         for sentence in joint.undetermined:
             say(console, sentence)
     _print_run_errors(console, result)
     if result.encoder_offsets:
-        say(console, _offsets(result.encoder_offsets))
+        say(console, _offsets(result.encoder_offsets, result.unit_of))
     seconds = f"{result.evaluations} candidates in {result.seconds:.0f} s"
-    say(console, f"mean absolute error {MILLI * result.error:.2f} mrad in all runs, {seconds}")
-    if result.held_out is not None:
-        say(console, f"in runs that the model was not fitted to: {MILLI * result.held_out:.2f} mrad")
+    say(console, f"mean absolute error {shown_means(result.errors)} in all runs, {seconds}")
+    if result.held_out_errors:
+        say(console, f"in runs that the model was not fitted to: {shown_means(result.held_out_errors)}")
+
+
+def print_verdicts(console: Console, verdicts: Iterable[Verdict], warnings: Iterable[str]) -> None:
+    """Print the verdict on each joint, then the warnings, which begin with bad verdicts."""
+    sentences = {verdict.sentence(): verdict.is_useless for verdict in verdicts}
+    for sentence, is_useless in sentences.items():
+        say(console, f"warning: {sentence}" if is_useless else sentence, "bold" if is_useless else "")
+    print_warnings(console, (warning for warning in warnings if warning not in sentences))
 
 
 def print_warnings(console: Console, warnings: Iterable[str]) -> None:
@@ -672,31 +694,38 @@ def print_models(console: Console, compared: Sequence[Compared]) -> None:
     """Print the errors of models that were compared."""
     if not compared:
         return
-    folds = list(compared[0].by_fold)
+    from actuon.fit.units import shown_unit, to_shown
+
+    folds, of = list(compared[0].by_fold), compared[0].unit
+    unit = shown_unit(of)
     columns = [
         Column("model", Role.HEADING),
         Column("free", drop=2),
-        Column("train", unit="mrad"),
-        Column("held out", unit="mrad"),
-        *(Column(name, unit="mrad", drop=1) for name in folds),
+        Column("train", unit=unit),
+        Column("held out", unit=unit),
+        *(Column(name, unit=unit, drop=1) for name in folds),
         Column("choice", Role.TEXT),
     ]
     rows = []
     for one in compared:
-        by_fold = (f"{MILLI * one.by_fold[name]:.1f}" for name in folds)
-        cells = (str(one.parameters), f"{MILLI * one.train:.1f}", f"{MILLI * one.held_out:.1f}", *by_fold)
-        rows.append((one.name, *cells, "chosen" if one.chosen else ""))
+        errors = (one.train, one.held_out, *(one.by_fold[name] for name in folds))
+        cells = (f"{to_shown(error, of):.1f}" for error in errors)
+        rows.append((one.name, str(one.parameters), *cells, "chosen" if one.chosen else ""))
     show_table(console, columns, rows, "mean absolute error")
 
 
 def _print_run_errors(console: Console, result: FitResult) -> None:
     from actuon.fit.log_names import log_names
+    from actuon.fit.units import shown_unit, to_shown
 
+    units = {run.joint: result.unit_of(run.joint) for run in result.runs}
+    common = shown_unit(next(iter(units.values()))) if len(set(units.values())) == 1 else ""
     columns = (
         Column("log", Role.HEADING),
         Column("joint", Role.TEXT),
-        Column("fitted", unit="mrad"),
-        Column("held out", unit="mrad"),
+        Column("fitted", unit=common),
+        Column("held out", unit=common),
+        *(() if common else (Column("unit", Role.UNIT),)),
     )
     windows: dict[tuple[str, str], list[Any]] = {}
     for run in result.runs:
@@ -704,37 +733,50 @@ def _print_run_errors(console: Console, result: FitResult) -> None:
     names = log_names(path for path, _ in windows)
     rows = []
     for (path, joint), own in windows.items():
-        held_out = [run.held_out for run in own if run.held_out is not None]
-        shown = f"{MILLI * statistics.fmean(held_out):.1f}" if held_out else ""
-        rows.append((names[path], joint, f"{MILLI * statistics.fmean(run.error for run in own):.1f}", shown))
+        unit, held_out = units[joint], [run.held_out for run in own if run.held_out is not None]
+        shown = f"{to_shown(statistics.fmean(held_out), unit):.1f}" if held_out else ""
+        fitted = f"{to_shown(statistics.fmean(run.error for run in own), unit):.1f}"
+        rows.append((names[path], joint, fitted, shown, *(() if common else (shown_unit(unit),))))
     show_table(console, columns, rows)
 
 
-def _offsets(offsets: Mapping[str, Mapping[str, float]]) -> str:
+def _offsets(offsets: Mapping[str, Mapping[str, float]], unit_of: Callable[[str], str]) -> str:
     from actuon.fit.result import named_offsets
+    from actuon.fit.units import error_text
 
     logs = (
-        f"{log} " + ", ".join(f"{j} {MILLI * z:.1f}" for j, z in own.items()) for log, own in named_offsets(offsets)
+        f"{log} " + ", ".join(f"{joint} {error_text(offset, unit_of(joint), 1)}" for joint, offset in own.items())
+        for log, own in named_offsets(offsets)
     )
-    return f"encoder offsets of each log [mrad]: {'; '.join(logs)}"
+    return f"encoder offsets of each log: {'; '.join(logs)}"
 
 
 def print_applied(actuators: Path, found: Applied, findings: Iterable[Finding]) -> None:
     """Print the errors of actuators by log and joint, and the findings in the logs."""
     from actuon.fit.log_names import log_names
+    from actuon.fit.units import shown_unit
 
     console = make_console()
-    print_warnings(console, found.warnings)
+    print_verdicts(console, found.verdicts, found.warnings)
     print_findings(console, findings, found.logs)
-    errors = found.as_dict()["mae_mrad"]
-    names = log_names(errors["logs"])
-    columns = (Column("log", Role.HEADING), Column("mean absolute error", unit="mrad"))
-    show_table(console, columns, [(names[path], _two_digits(error)) for path, error in errors["logs"].items()])
+    errors = {shown_unit(unit): found.by_log(unit) for unit in found.means}
+    names = log_names(found.logs)
+    columns = (
+        Column("log", Role.HEADING),
+        *(Column("mean absolute error", unit=unit) for unit in errors),
+    )
+    rows = [
+        (names[path], *(_two_digits(own["logs"][path]) for own in errors.values()))
+        for path in dict.fromkeys(found.logs)
+    ]
+    show_table(console, columns, rows)
     if found.encoder_offsets:
-        say(console, _offsets(found.encoder_offsets))
-    for joint, error in errors["joints"].items():
-        say(console, f"{joint}: {_two_digits(error)} mrad")
-    say(console, f"{actuators}: {_two_digits(errors['mean'])} mrad")
+        say(console, _offsets(found.encoder_offsets, found.unit_of))
+    for unit, own in errors.items():
+        for joint, error in own["joints"].items():
+            say(console, f"{joint}: {_two_digits(error)} {unit}")
+    means = ", ".join(f"{_two_digits(own['mean'])} {unit}" for unit, own in errors.items())
+    say(console, f"{actuators}: {means}")
 
 
 def _two_digits(error: float | None) -> str:
@@ -760,6 +802,8 @@ def print_excitation(found: Excitation, model: str, recorded: Motion | None) -> 
     if recorded is not None:
         say(console, f"logs: {recorded.sentence()}")
     say(console, f"motion: {found.motion.sentence()}")
+    if found.interrupted:
+        say(console, "the search was interrupted: this is the best motion so far")
     for sentence in found.told:
         say(console, f"identifies {sentence}")
     for sentence in found.open:
@@ -769,6 +813,7 @@ def print_excitation(found: Excitation, model: str, recorded: Motion | None) -> 
 def print_fleet(result: FleetResult) -> None:
     """Print the fits of all robots, and how the robots differ."""
     from actuon.fit.fleet import fleet_of
+    from actuon.fit.units import shown_unit, to_shown
     from actuon.robot_files.fleet import FEWEST
 
     console = make_console()
@@ -776,25 +821,30 @@ def print_fleet(result: FleetResult) -> None:
     robots = result.robots.values()
     findings = (finding for own in robots for finding in own.findings)
     print_findings(console, findings, (run.path for own in robots for run in own.runs))
-    if len(result.robots) < FEWEST:
-        say(console, f"only {len(result.robots)} robots were fitted: too few to compare")
+    if not result.is_comparable:
+        few = f"only {len(result.robots)} robots were fitted: too few to compare"
+        say(console, few if len(result.robots) < FEWEST else "the robots have different models: they are not compared")
         return
     fleet = fleet_of(result.robots, [""] * len(result.robots))
+    units = {joint.unit for joint in fleet.joints}
+    common = shown_unit(units.pop()) if len(units) == 1 else ""
     columns = (
         Column("robot", Role.HEADING),
         Column("joint", Role.TEXT),
         Column("model", Role.TEXT),
         Column("verdict", Role.TEXT),
-        Column("fitted", unit="mrad"),
-        Column("held out", unit="mrad"),
+        Column("fitted", unit=common),
+        Column("held out", unit=common),
+        *(() if common else (Column("unit", Role.UNIT),)),
     )
     rows = []
     for i, (name, own) in enumerate(result.robots.items()):
-        held_out = "" if own.held_out is None else f"{MILLI * own.held_out:.1f}"
-        levels = {verdict.joint: verdict.level for verdict in own.verdicts}
+        verdicts = {verdict.joint: verdict for verdict in own.verdicts}
         for joint in fleet.joints:
-            error = f"{MILLI * joint.errors[i]:.1f}"
-            rows.append((name, joint.name, joint.model, levels[joint.name], error, held_out))
+            verdict = verdicts[joint.name]
+            held_out = "" if verdict.held_out is None else f"{to_shown(verdict.held_out, joint.unit):.1f}"
+            cells = (joint.name, joint.model, verdict.level, f"{to_shown(joint.errors[i], joint.unit):.1f}", held_out)
+            rows.append((name, *cells, *(() if common else (shown_unit(joint.unit),))))
     show_table(console, columns, rows)
     for joint in fleet.joints:
         _print_spread(console, joint)
@@ -843,21 +893,25 @@ def _related(joint: FleetJoint) -> list[str]:
 
 def print_network(result: NetworkResult, findings: Sequence[Finding]) -> None:
     """Print a trained network and its errors."""
+    from actuon.fit.units import at_joint, shown_means
+
     console = make_console()
-    print_warnings(console, result.warnings)
+    print_verdicts(console, result.applied.verdicts, result.warnings)
     print_findings(console, findings, result.applied.logs)
     print_models(console, result.compared)
     trained = result.trained
-    rows = [
-        ("dry friction", f"{trained.dynamic:.4g}", "N·m"),
-        ("load-dependent friction", f"{trained.load:.4g}", "1"),
-        ("viscous friction", f"{trained.viscous:.4g}", "N·m·s/rad"),
-        ("armature", f"{trained.armature:.4g}", "kg·m²"),
-        ("encoder offset", f"{trained.bias:.4g}", "rad"),
-    ]
+    unit = result.applied.unit_of(result.joint)
+    numbers = (
+        ("dry friction", trained.dynamic, "N·m"),
+        ("load-dependent friction", trained.load, "1"),
+        ("viscous friction", trained.viscous, "N·m·s/rad"),
+        ("armature", trained.armature, "kg·m²"),
+        ("encoder offset", trained.bias, "rad"),
+    )
+    rows = [(name, f"{value:.4g}", at_joint(declared, "", unit)) for name, value, declared in numbers]
     columns = (Column("next to the network", Role.NAME), Column("value"), Column("unit", Role.UNIT))
     title = f"{result.joint}: {trained.kind} every {1e3 * trained.dt:g} ms, {trained.parameters} numbers"
     show_table(console, columns, rows, title)
     ranges = (f"{name} {low:.3g} … {high:.3g}" for name, (low, high) in trained.ranges.items())
     say(console, f"trained on {', '.join(ranges)}")
-    say(console, f"mean absolute error {MILLI * result.applied.mean:.2f} mrad in all runs")
+    say(console, f"mean absolute error {shown_means(result.applied.means)} in all runs")

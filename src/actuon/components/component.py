@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import warp as wp
@@ -23,7 +23,7 @@ from ..declare.config import Config
 from ..declare.parameters import Field, ParameterOwner, Parameters, call_signature, with_arguments
 from ..declare.registry import ComponentKind, register_actuator_component, snake_case
 from ..errors import ArrayError, ParameterError, StateError, StructureError
-from ..kernel.chain import Law, Stage, custom_signal, without
+from ..kernel.chain import ERRORS, Law, Stage, custom_signal, without
 from ..kernel.run_stage import SignalArray, run_stage
 from ..kernel.state import Cells, Memory, State, Word
 from ..typing import DeviceLike
@@ -49,6 +49,8 @@ class Placement:
     """Whether an engine solves the dry friction that stages offer."""
     behind_spring: bool = False
     """Whether an earlier transmission has no ``gear_ratio``, such as a spring."""
+    losses_in_engine: bool = False
+    """Whether an engine solves the losses of gears as dry friction."""
 
 
 class Component(ParameterOwner):
@@ -88,6 +90,8 @@ class Component(ParameterOwner):
     """Whether an engine solves the dry friction that stages offer. Set by `bound`."""
     behind_spring: bool = False
     """Whether an earlier transmission has no ``gear_ratio``, such as a spring. Set by `bound`."""
+    losses_in_engine: bool = False
+    """Whether an engine solves the losses of gears as dry friction. Set by `bound`."""
 
     State = State
     __signature__: ClassVar[inspect.Signature]
@@ -97,12 +101,19 @@ class Component(ParameterOwner):
     """Signals that a law of this kind returns first."""
     _sees_sensed: ClassVar[bool] = False
     """Whether a law of this kind gets positions and velocities from sensors."""
-    _own_kernel_methods: ClassVar[tuple[str, ...]] = ("run", "run_closing")
+    _own_kernel_methods: ClassVar[tuple[str, ...]] = ("run", "run_closing", "state")
+    """Methods whose override in a subclass replaces the stage function, so that the stage runs alone."""
+    _is_ring: ClassVar[bool] = False
+    """Whether the stage reads past signals instead of having a stage function."""
     _values: Any = MappingProxyType({})
     _owned: frozenset[str] = frozenset()
     """Parameters that were passed as numbers, whose arrays belong to the component."""
     _hidden: frozenset[str] = frozenset()
     """Optional parameters that are zero for all DOFs, and were never accessed: kernels omit them."""
+    _is_bound: bool = False
+    """Whether it is the copy that an actuator works with."""
+    _is_passed_on: bool = False
+    """Whether an actuator works with a copy of it, so that changes would have no effect."""
     _num_actuators: int | None = None
     _revision: int = 0
     """Number of times that parameter arrays were rebound, for actuators to detect."""
@@ -164,6 +175,16 @@ class Component(ParameterOwner):
         for name, value in given.arguments.items():
             setattr(self, name, value)
         self._check_together(self._values)
+
+    if not TYPE_CHECKING:  # for type checkers, it would allow any attribute
+
+        def __setattr__(self, name, value):
+            if self._is_passed_on and not name.startswith("_"):
+                raise StructureError(
+                    f"{type(self).__name__}.{name}: cannot be changed here, since an actuator works with a copy of "
+                    f"this component; change that one, e.g. actuator.controller.{name}, or make a new component"
+                )
+            super().__setattr__(name, value)
 
     @classmethod
     def _bind(
@@ -277,7 +298,9 @@ class Component(ParameterOwner):
         if len(set(lengths.values())) > 1:
             got = ", ".join(f"{count} for {name}" for name, count in lengths.items())
             raise ArrayError(f"{type(self).__name__}: got {got}; must have the same length, one value per DOF")
-        (self.config or self).check_together(type(self).__name__, numbers)
+        rules = [owner.check_together for owner in (self.config, type(self)) if owner is not None]
+        for rule in {getattr(rule, "__func__", rule): rule for rule in rules}.values():
+            rule(type(self).__name__, numbers)
 
     @classmethod
     def with_values(cls, values: Mapping[str, object]) -> Any:
@@ -302,14 +325,16 @@ class Component(ParameterOwner):
         return values
 
     def bound(self, placement: Placement) -> Self:
-        """Return a copy for one actuator, with separate arrays.
+        """Return a copy for one actuator, which shares Warp arrays: see `Actuator`.
 
-        Arrays that were passed are shared, as are attributes that `finalize` does not set.
+        Attributes that `finalize` does not set are shared too. A copy of a component of another actuator has separate
+        arrays, unless they were passed.
         """
-        if self._values:
+        self._check_overrides()
+        if self._values or not self.declared():
             self._check_together(self._values)
         values = {
-            name: wp.clone(value) if name in self._owned and isinstance(value, wp.array) else value
+            name: wp.clone(value) if self._is_bound and name in self._owned and isinstance(value, wp.array) else value
             for name, value in self._values.items()
         }
         placed = {
@@ -317,11 +342,27 @@ class Component(ParameterOwner):
             "requires_grad": self.requires_grad or placement.requires_grad,
             "in_engine": placement.in_engine,
             "behind_spring": placement.behind_spring,
+            "losses_in_engine": placement.losses_in_engine,
+            "_is_bound": True,
+            "_is_passed_on": False,
         }
         made = object.__new__(type(self))
         vars(made).update(vars(self) | placed)
         made.finalize(placement.device, placement.num_dofs)
         return made
+
+    def pass_on(self) -> None:
+        """Refuse later changes, since an actuator works with a copy. A component of an actuator can still change."""
+        if self._is_bound:
+            return
+        self._is_passed_on = True
+        for value in self._values.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def shares_arrays(self) -> bool:
+        """Return whether Warp arrays were passed, which actuators share."""
+        return any(isinstance(value, wp.array) and name not in self._owned for name, value in self._values.items())
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         """Copy the parameters to ``device``, one value per DOF. `bound` calls it on the copy.
@@ -333,6 +374,8 @@ class Component(ParameterOwner):
             num_actuators: Number of DOFs, N.
         """
         self._device: wp.Device = wp.get_device(device)
+        if self._device.is_capturing:
+            raise StructureError(f"{type(self).__name__}: cannot be finalized during graph capture; do it before")
         declared = self.declared()
         if declared and not self._values:
             raise StructureError(f"{type(self).__name__}.__init__ must call super().__init__() with the parameters")
@@ -402,6 +445,9 @@ class Component(ParameterOwner):
         closing = None
         if cls.closing_law is not None or cls.run_closing is not Component.run_closing:
             closing = Law(cls.closing_law, ("effort", *cls.CLOSING_OUTPUTS), tuple(cls.CLOSING_STATES))
+        own = {*declared, *cls.reset_values(), *cls.OPTIONAL_SIGNALS}
+        asked = {name for law in laws for name in law.inputs} - own
+        laws = (*(law for name, law in _ERROR_LAWS.items() if name in asked), *laws)
         given = {name for law in laws for name in law.returns}
         taken = {name for law in (*laws, *([closing] if closing is not None else ())) for name in law.inputs}
         return Stage(
@@ -422,6 +468,14 @@ class Component(ParameterOwner):
     @classmethod
     def _check_declaration(cls) -> None:
         """Raise at the definition of the class if it cannot run."""
+        given = {"law": cls.law, "STATES": cls.STATES, "OUTPUTS": cls.OUTPUTS}
+        unused = [name for name, value in (given | {"laws()": cls.laws is not Component.laws}).items() if value]
+        if unused and cls._is_ring:
+            own = [f"{name}()" for name in cls._own_kernel_methods if name not in Component._own_kernel_methods]
+            raise StructureError(
+                f"{cls.__name__}.{unused[0]}: is not used, since its base is a delay without a stage function; "
+                f"override {' and '.join(own) or 'run()'}"
+            )
         if cls.law is None:
             return
         cls._stage_with(cls._declared_laws).check()
@@ -452,17 +506,28 @@ class Component(ParameterOwner):
         return without(self._stage_with(self.laws()), absent)
 
     def is_fused(self) -> bool:
-        """Return whether the component runs inside the actuator's kernel: it has a stage function, and no kernels."""
-        for owner in type(self).__mro__:
-            if owner.__dict__.get("law") is not None or ("laws" in owner.__dict__ and owner is not Component):
-                return True
-            if any(method in owner.__dict__ for method in self._own_kernel_methods):
-                return False
-        return False
+        """Return whether the component runs inside the actuator's kernel: it has a stage function, and no subclass
+        overrides a method that launches it."""
+        return not self._overridden() and bool(self._is_ring or self.laws())
+
+    @classmethod
+    def _overridden(cls) -> list[str]:
+        """Return the methods that classes below the one with the stage function override to launch other kernels."""
+        found: list[str] = []
+        for owner in cls.__mro__:
+            if "_own_kernel_methods" not in vars(owner):
+                found += [method for method in cls._own_kernel_methods if method in vars(owner)]
+            has_laws = "laws" in vars(owner) and owner is not Component
+            if vars(owner).get("law") is not None or has_laws or vars(owner).get("_is_ring"):
+                break
+        return found
+
+    def _check_overrides(self) -> None:
+        """Raise if a method that a subclass overrides would not be called, or could not give all results."""
 
     def is_stateful(self) -> bool:
         """Return whether the component has memory."""
-        return bool(self.STATES)
+        return any(word.rows != 0 for word in self.words())
 
     def is_graphable(self) -> bool:
         """Return whether a step can be captured in a graph."""
@@ -475,10 +540,10 @@ class Component(ParameterOwner):
 
     def check_dt(self, dt: float | None) -> float | None:
         """Return the time step [s], or raise if it is not allowed."""
-        if not self.uses_dt():
-            return dt
         if dt is None:
-            raise StateError(f"{type(self).__name__} depends on the time step: step() needs dt [s]")
+            if self.uses_dt():
+                raise StateError(f"{type(self).__name__} depends on the time step: step() needs dt [s]")
+            return None
         if not isinstance(dt, (int, float, np.number)) or not 0.0 <= dt <= _LARGEST_DT:
             raise StateError(f"dt: got {dt!r}; must be a finite number ≥ 0 [s]")
         return float(dt)
@@ -534,7 +599,10 @@ class Component(ParameterOwner):
         dt: float | None,
     ) -> None:
         """Run the closing function, like `run`: write ``effort`` and `CLOSING_OUTPUTS`. Override it with `run`."""
-        run_stage(self, given, results, current_state, next_state, dt, self.stage().closing_stage())
+        stage = self.stage().closing_stage()
+        if stage is not None and stage.laws[0].function is None:
+            stage = dataclasses.replace(stage, laws=(Law(_unchanged),), signals=("effort",))
+        run_stage(self, given, results, current_state, next_state, dt, stage)
 
     def fingerprint(self) -> str:
         """Return a text that identifies properties other than parameters, such as a checksum of weights."""
@@ -558,6 +626,28 @@ class Component(ParameterOwner):
         """Finalize a component that is used outside an actuator."""
         if self._num_actuators != num_actuators:
             self.finalize(device, num_actuators)
+
+
+@wp.func
+def _unchanged(effort: float):
+    return effort
+
+
+@wp.func
+def position_error_law(target_q: float, joint_q: float):
+    return target_q - joint_q
+
+
+@wp.func
+def velocity_error_law(target_qd: float, joint_qd: float):
+    return target_qd - joint_qd
+
+
+_ERROR_LAWS = {
+    name: Law(function, (name,))
+    for name, function in zip(ERRORS, (position_error_law, velocity_error_law), strict=True)
+}
+"""Laws that a stage runs first if its own take an error at the joint."""
 
 
 def _few_words(value: Any) -> str:

@@ -9,6 +9,7 @@ with a delay :math:`d` in steps for each DOF. The first command after a reset is
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ from ..declare.registry import ComponentKind
 from ..errors import ParameterError, StateError, shown
 from ..kernel.chain import COMMANDS, Ring, Stage
 from ..kernel.run_stage import SignalArray, run_stage
-from ..kernel.state import RingState, Word, ring_words
+from ..kernel.state import BufferCopy, RingState, Word, ring_words
 from ..typing import ArrayLike, DeviceLike
 from .component import Component, HeldValues
 
@@ -61,6 +62,9 @@ class Delay(Lag, Component):
 
     kind = ComponentKind.DELAY
     config = DelayConfig
+    _returns = COMMANDS
+    _is_ring = True
+    _own_kernel_methods = (*Component._own_kernel_methods, "get_delayed_targets", "update_state")
 
     def __init__(self, delay_steps: ArrayLike, max_delay: int):
         whole = isinstance(max_delay, (int, np.integer)) and not isinstance(max_delay, bool)
@@ -75,6 +79,7 @@ class Delay(Lag, Component):
         return f"{super().__repr__()[:-1]}, max_delay={self.buf_depth})"
 
     def _check_together(self, values: HeldValues) -> None:
+        super()._check_together(values)
         steps = numbers(values["delay_steps"], "Delay.delay_steps")
         if steps.size and steps.max() > self.buf_depth:
             at = f" at index {int(np.argmax(steps))}" if steps.ndim else ""
@@ -113,16 +118,7 @@ class Delay(Lag, Component):
             self.requires_grad = requires_grad
 
     def stage(self) -> Stage:
-        return Stage(
-            self.label(),
-            params=("delay_steps",),
-            integers=frozenset({"delay_steps"}),
-            signals=COMMANDS,
-            ring=Ring(COMMANDS, lag="delay_steps"),
-        )
-
-    def is_fused(self) -> bool:
-        return True
+        return dataclasses.replace(super().stage(), ring=Ring(COMMANDS, lag="delay_steps"))
 
     def is_stateful(self) -> bool:
         return True
@@ -178,6 +174,24 @@ class Delay(Lag, Component):
         indices = (pos_indices, vel_indices, vel_indices)
         self._pass_on((target_pos, target_vel, feedforward), indices, current_state, next_state)
 
+    def run(
+        self,
+        given: Mapping[str, SignalArray],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
+        dt: float | None,
+    ) -> None:
+        """Run this stage alone, by `get_delayed_targets` and `update_state` if one of them is overridden."""
+        if self.is_fused():
+            super().run(given, results, current_state, next_state, dt)
+            return
+        q, qd, feedforward = (given[name].array for name in COMMANDS)
+        command = (q, qd, feedforward, given["target_q"].indices, given["target_qd"].indices)
+        for name, late in zip(COMMANDS, self.get_delayed_targets(*command, current_state), strict=True):
+            wp.copy(results[name], late)
+        self.update_state(*command, current_state, next_state)
+
     def _pass_on(
         self,
         commands: tuple[wp.array | None, ...],
@@ -205,19 +219,19 @@ class Delay(Lag, Component):
         self._finalize_if_needed(device, n)
 
     class State(RingState):
-        """Buffer of past commands for each DOF."""
+        """Buffer of past commands for each DOF. See `RingState`."""
 
         @property
-        def buffer_pos(self) -> wp.array:
-            """A copy of the past target positions [rad or m], shape (max_delay, N), the newest first."""
+        def buffer_pos(self) -> BufferCopy:
+            """Past target positions [rad or m], shape (max_delay, N), the newest first."""
             return self.past(0)
 
         @property
-        def buffer_vel(self) -> wp.array:
-            """A copy of the past target velocities [rad/s or m/s], shape (max_delay, N), the newest first."""
+        def buffer_vel(self) -> BufferCopy:
+            """Past target velocities [rad/s or m/s], shape (max_delay, N), the newest first."""
             return self.past(1)
 
         @property
-        def buffer_act(self) -> wp.array:
-            """A copy of the past feedforward efforts [N·m or N], shape (max_delay, N), the newest first."""
+        def buffer_act(self) -> BufferCopy:
+            """Past feedforward efforts [N·m or N], shape (max_delay, N), the newest first."""
             return self.past(2)

@@ -19,6 +19,7 @@ reproducible. DOFs with the same seed and stream share their random delays, as o
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import ClassVar, SupportsFloat
@@ -162,6 +163,7 @@ class DelayTime(TimeLag, Component):
     config = TimeDelayConfig
     _signals: ClassVar[tuple[str, ...]] = COMMANDS
     _blends: ClassVar[bool] = False
+    _is_ring = True
 
     _depth = 0
     """Number of steps in the buffer of states, from the first `finalize` on; 0 before."""
@@ -229,6 +231,8 @@ class DelayTime(TimeLag, Component):
 
     def check_dt(self, dt: float | None) -> float | None:
         """Return the time step [s], or raise if it is not allowed."""
+        if not self.uses_dt():
+            return dt
         if dt is None:
             raise StateError(f"{type(self).__name__} is a delay in seconds: step() needs dt [s]")
         if not isinstance(dt, SupportsFloat) or not self._shortest * (1.0 - 1e-5) <= float(dt) < math.inf:
@@ -239,19 +243,12 @@ class DelayTime(TimeLag, Component):
         return float(dt)
 
     def stage(self) -> Stage:
-        whole = ("seed", "stream")
-        return Stage(
-            self.label(),
-            params=("delay", "spread", "jitter", "dropout", *whole),
-            integers=frozenset((*whole, "count", "lost", "episode", "alike")),
-            states=("count", "lost", "episode", "alike", "oldest"),
-            signals=self._signals,
-            sensed=self._sees_sensed,
-            ring=Ring(self._signals, law=time_lag, blends=self._blends),
+        plain, counts = super().stage(), ("count", "lost", "episode", "alike")
+        ring = Ring(self._signals, law=time_lag, blends=self._blends)
+        integers = plain.integers | {*counts}
+        return dataclasses.replace(
+            plain, integers=integers, states=(*counts, "oldest"), signals=self._signals, ring=ring
         )
-
-    def is_fused(self) -> bool:
-        return True
 
     def is_stateful(self) -> bool:
         return True

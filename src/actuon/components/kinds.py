@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..declare.registry import ComponentKind
 from ..errors import StateError, StructureError
 from ..kernel.chain import SIGNALS, custom_signal
 from ..kernel.run_stage import SignalArray, run_stage
+from ..kernel.state import State
 from ..typing import DeviceLike
 from .component import Component
 
@@ -27,7 +28,7 @@ class Controller(Component):
 
     kind = ComponentKind.CONTROLLER
     _sees_sensed = True
-    _own_kernel_methods = ("run", "run_closing", "compute")
+    _own_kernel_methods = (*Component._own_kernel_methods, "compute", "update_state")
     _pending: Any = None
     custom_inputs: tuple[str, ...] = ()
     """Names of arrays in the simulation's control that it reads in addition to targets and feedforward."""
@@ -75,12 +76,27 @@ class Controller(Component):
         arrays = (positions, velocities, target_pos, target_vel, feedforward)
         indices = (pos_indices, vel_indices, target_pos_indices, target_vel_indices, target_vel_indices)
         given = {n: SignalArray(array, at) for n, array, at in zip(SIGNALS, arrays, indices, strict=True)}
+        if isinstance(state, State) and not state.is_in_memory:
+            passed, state = state, self.state(forces.shape[0], forces.device)
+            for name, array in passed.arrays().items():
+                wp.copy(getattr(state, name), array)
         for name in self.custom_inputs:
             given[custom_signal(name)] = SignalArray(
                 read_array(custom_inputs or {}, name, "custom_inputs"), vel_indices
             )
         self._pending = None if state is None else state.empty_like()
-        run_stage(self, given, {"effort": forces}, state, self._pending, self.check_dt(dt))
+        self._evaluate(given, {"effort": forces}, state, self._pending, self.check_dt(dt))
+
+    def _evaluate(
+        self,
+        given: Mapping[str, SignalArray],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
+        dt: float | None,
+    ) -> None:
+        """Run the stage function. See `run`."""
+        run_stage(self, given, results, current_state, next_state, dt)
 
     def update_state(self, current_state: Any, next_state: Any) -> None:
         """Copy the new state from the last `compute` into ``next_state``."""
@@ -88,6 +104,15 @@ class Controller(Component):
             if self._pending is None:
                 raise StateError(f"{type(self).__name__}: call compute() before update_state()")
             next_state.assign(self._pending)
+
+    def _check_overrides(self) -> None:
+        methods = self._overridden()
+        if "update_state" in methods and not self.is_stateful():
+            raise StructureError(
+                f"{type(self).__name__}.update_state: is not called, since the controller has no memory; override "
+                "is_stateful() and state() too"
+            )
+        check_results(self, "compute", methods, {*SIGNALS, "dt"})
 
     def run(
         self,
@@ -119,7 +144,7 @@ class Clamping(Component):
     """
 
     kind = ComponentKind.CLAMPING
-    _own_kernel_methods = ("run", "run_closing", "modify_forces")
+    _own_kernel_methods = (*Component._own_kernel_methods, "modify_forces")
 
     def modify_forces(
         self,
@@ -155,6 +180,14 @@ class Clamping(Component):
         }
         run_stage(self, given, {"effort": dst_forces}, None, None, None)
 
+    def _check_overrides(self) -> None:
+        methods = self._overridden()
+        if "modify_forces" in methods and self.is_stateful():
+            raise StructureError(
+                f"{type(self).__name__}.modify_forces: cannot change the memory of the clamp; override run() instead"
+            )
+        check_results(self, "modify_forces", methods, {"q", "qd", "effort"})
+
     def run(
         self,
         given: Mapping[str, SignalArray],
@@ -164,11 +197,30 @@ class Clamping(Component):
         dt: float | None,
     ) -> None:
         """Run this stage alone, by `modify_forces` if that is overridden."""
-        if self.is_fused():
+        if "modify_forces" not in self._overridden():
             super().run(given, results, current_state, next_state, dt)
             return
         q, qd, forces = given["q"], given["qd"], results["effort"]
         self.modify_forces(given["effort"].array, forces, q.array, qd.array, q.indices, qd.indices, forces.device)
+
+
+def check_results(component: Component, method: str, overridden: Collection[str], inputs: Collection[str]) -> None:
+    """Check that an overridden method gets all inputs of a stage, and can write all its results.
+
+    Raises:
+        StructureError: The stage has others.
+    """
+    if method not in overridden or "run" in overridden:
+        return
+    stage = component.stage()
+    for verb, names in (("write", stage.outputs), ("read", stage.law_inputs)):
+        known = {*inputs, *component.declared(), *map(custom_signal, stage.custom_inputs)}
+        more = [name for name in names if name not in known]
+        if more:
+            raise StructureError(
+                f"{type(component).__name__}.{method}: cannot {verb} the signal '{more[0]}' of the stage; override "
+                "run() instead"
+            )
 
 
 def check_limits_first(components: Sequence[Component]) -> None:

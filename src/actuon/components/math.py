@@ -3,12 +3,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import warp as wp
+
+
+def as_numbers(value: Any, default: float) -> np.ndarray:
+    """Return a parameter of a config or a component as NumPy numbers, with a default for one that is unset."""
+    return np.asarray(default if value is None else value.numpy() if isinstance(value, wp.array) else value, np.float32)
+
 
 HALF_STEP = wp.constant(2.0**-24)
 """Largest relative error of rounding to 32 bits."""
 SHORTEST = wp.constant(1e-9)
 """Smallest divisor [s]: replaces shorter times in quotients."""
+JOINT_LOAD = "joint_load"
+"""Name of the array in the simulation's control with the external load of each DOF [N·m or N]."""
+JOINT_FRICTION = "joint_friction"
+"""Name of the array in the simulation's control with the dry friction of each DOF besides its motor's [N·m or N]."""
 
 
 @wp.func

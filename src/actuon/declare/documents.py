@@ -13,7 +13,7 @@ and numbers of full precision.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
@@ -21,6 +21,8 @@ from ..errors import ParameterError, listed, shown
 
 T = TypeVar("T")
 Check: TypeAlias = Callable[[str, Any], T]
+_LONGEST = 1000
+"""Longest whole number that counts as text [bits]."""
 
 
 def number(*, above: float | None = None, nonzero: bool = False) -> Check[float]:
@@ -32,7 +34,7 @@ def number(*, above: float | None = None, nonzero: bool = False) -> Check[float]
     """
 
     def check(where: str, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
             raise ParameterError(f"{where}: got {shown(value)}; must be a finite number")
         if above is not None and value <= above:
             raise ParameterError(f"{where}: got {shown(value)}; must be greater than {above:g}")
@@ -65,7 +67,8 @@ def text(*, empty: bool = False) -> Check[str]:
     """
 
     def check(where: str, value: Any) -> str:
-        if isinstance(value, bool) or not isinstance(value, (str, int)) or not (empty or str(value)):
+        is_huge = isinstance(value, int) and value.bit_length() > _LONGEST  # Python writes no more than 4300 digits
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or is_huge or not (empty or str(value)):
             raise ParameterError(f"{where}: got {shown(value)}; must be text")
         return str(value)
 
@@ -110,7 +113,9 @@ def entries(**checks: Check[Any]) -> Check[dict[str, Any]]:
 def _named(where: str, value: Any, keys: Iterable[str] | None) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise ParameterError(f"{where}: got {shown(value)}; must be a mapping of names to values")
-    named = {str(key) if type(key) is int else key: each for key, each in value.items()}
+    named = {
+        str(key) if type(key) is int and key.bit_length() <= _LONGEST else key: each for key, each in value.items()
+    }
     for key in named:
         if not isinstance(key, str):
             raise ParameterError(f"{where}: got the key {shown(key)}; must be text: put it in quotes")

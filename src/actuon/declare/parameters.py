@@ -158,9 +158,13 @@ class Field(Generic[V_co]):
             if not isinstance(text, str) or not 0 < len(text) <= _LONGEST_PATH or not text.isprintable():
                 raise ParameterError(f"{where}: got {shown(values)}; must be {self.range}")
             return
-        if self.choices or self.boolean:
-            if not (isinstance(values, bool) if self.boolean else isinstance(values, str) and values in self.choices):
+        if self.choices:
+            if not (isinstance(values, str) and values in self.choices):
                 raise ParameterError(f"{where}: got {shown(values)}; must be {self.range}")
+            return
+        if self.boolean:
+            if not isinstance(values, (bool, np.bool_)):
+                self._check_flags(where, values)
             return
         numbers = _as_numbers(where, values, self.integer)
         if self.shared and numbers.size > _LONGEST_LIST:
@@ -176,9 +180,21 @@ class Field(Generic[V_co]):
             bad |= numbers > self.maximum
         elif self.integer:
             bad |= numbers > _LARGEST_INTEGER
+        self._refuse(where, values, bad)
+
+    def _check_flags(self, where: str, values: object) -> None:
+        """Check arrays or lists of booleans, or of 0 and 1, as components hold them."""
+        is_list = isinstance(values, (list, tuple)) and all(isinstance(value, bool) for value in values)
+        if not (is_list or (isinstance(values, np.ndarray) and values.ndim and values.dtype.kind in "biuf")):
+            raise ParameterError(f"{where}: got {shown(values)}; must be {self.range}")
+        flags = np.asarray(values, np.float32)
+        self._refuse(where, values, (flags != 0.0) & (flags != 1.0))
+
+    def _refuse(self, where: str, values: object, bad: np.ndarray) -> None:
+        """Raise `ParameterError` for the first of ``values`` that is ``bad``."""
         if bad.any():
             first = int(np.argmax(bad.ravel()))
-            at = f" at index {first}" if numbers.ndim else ""
+            at = f" at index {first}" if bad.ndim else ""
             raise ParameterError(f"{where}: got {np.ravel(np.asarray(values))[first]}{at}; must be {self.range}")
 
 
@@ -205,7 +221,7 @@ def rounded(value: SupportsFloat) -> float:
 
 def unit_at_joint(unit: str, slides: bool) -> str:
     """Return the unit of a parameter for a revolute or a sliding joint: N·m/rad or N/m."""
-    return unit.replace("N·m", "N").replace("rad", "m") if slides else unit
+    return unit.replace("N·m", "N").replace("kg·m²", "kg").replace("rad", "m") if slides else unit
 
 
 def param(

@@ -107,8 +107,8 @@ class ClassConfig(Config):
         return {}
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of the class."""
-        return dict(self.values)
+        """Return the arguments of the class that are set."""
+        return {name: value for name, value in self.values.items() if value is not None}
 
     def __hash__(self) -> int:
         return hash(self.component)

@@ -21,8 +21,9 @@ from actuon.inspect.starting_yaml import grouped, why_no_entries
 from actuon.robot_source import RobotSource
 from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation
 from actuon.sim.mujoco import mute_mujoco_warnings
+from actuon.stability.advice import low_gains, summary_line, why_diverged, without_warnings
 from actuon.stability.limits import RobotStability
-from actuon.stability.report import stability_on, summary_line, why_diverged
+from actuon.stability.report import stability_on
 
 from .film import Film
 from .motion import SLIDE, SWING, Joint, Phase, choreography
@@ -30,6 +31,8 @@ from .motion import SLIDE, SWING, Joint, Phase, choreography
 MOST_STEPS = 10_000_000
 CHATTERS, SATURATED = 0.1, 0.5
 """Fraction of time at a limit above which an unstable joint chatters, and above which any joint is saturated."""
+FALLEN = 60.0
+"""Tilt of the base at the end, in addition to that at the start, above which a robot has fallen [°]."""
 _SHOWN = 4
 """Most joints to name in one line."""
 
@@ -124,7 +127,8 @@ def simulate(
         configs = _configs(source, robots)
         moving = {name: config.without_limits() if ideal else config for name, config in configs.items()}
         pairs = [(config, name) for name, config in moving.items()]
-        actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
+        with without_warnings():
+            actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
         stability = _stability(actuators)
         idle = "" if ideal else idle_warning(configs)
         for said in (actuators.mode_text, stability and summary_line(stability), _makeup(moving), idle):
@@ -260,27 +264,50 @@ def saturation(run: Run) -> str | None:
 
 
 def lost_targets(run: Run) -> str | None:
-    """Return a message about unstable joints with errors larger than the motion of their targets; None without any.
+    """Return a message about joints with errors larger than the motion of their targets; None without any.
 
-    Without limits such a joint may swing further and further, but not diverge within the run.
+    Without limits an unstable joint may swing further and further, but not diverge within the run. A stable one has
+    gains too low for its load.
     """
     if run.stability is None:
         return None
     rows = summary(run)
     spans = np.ptp(run.data["position_target"].astype(np.float64), axis=(0, 1))
-    usages = {own.name: own.usage for own in run.stability.joints}
+    gains = {own.name: own for own in run.stability.joints}
     lost = []
     for joint, span in zip(run.joints, spans, strict=True):
         far = max(float(span), SLIDE if joint.slides else SWING)
-        if joint.has_targets and usages.get(joint.name, 0.0) >= 1.0 and rows[joint.name].error > far:
+        if joint.has_targets and joint.name in gains and rows[joint.name].error > far:
             lost.append(joint)
     if not lost:
         return None
-    worst = sorted(lost, key=lambda joint: -rows[joint.name].error)
+    worst = sorted(lost, key=lambda joint: (gains[joint.name].usage < 1.0, -rows[joint.name].error))
     shown = ", ".join(f"{joint.name} {rows[joint.name].error:.3g} {joint.unit}" for joint in worst[:_SHOWN])
     more = f" and {len(worst) - _SHOWN} more" if len(worst) > _SHOWN else ""
-    advice = why_diverged(run.stability, worst[0].name)
+    first = gains[worst[0].name]
+    advice = why_diverged(run.stability, first.name) if first.usage >= 1.0 else low_gains(first)
     return f"it does not track its targets: the error is larger than their motion ({shown}{more}, RMS); {advice}"
+
+
+def fallen(run: Run) -> str | None:
+    """Return a message about robots whose base ends tilted by more than `FALLEN`; None without any."""
+    if run.is_fixed_base or not len(run.upright):
+        return None
+    tilts = np.degrees(np.arccos(np.clip(run.upright, -1.0, 1.0)))
+    further = tilts[-1] - tilts[0]
+    if further.max() <= FALLEN:
+        return None
+    count = int((further > FALLEN).sum())
+    robots = "it has" if len(further) == 1 else f"{count} of {len(further)} robots have"
+    rows = summary(run)
+    worst = max((joint for joint in run.joints if joint.has_targets), key=lambda joint: rows[joint.name].error)
+    known = [] if run.stability is None else run.stability.joints
+    advice = next((f"; {low_gains(own)}" for own in known if own.name == worst.name), "")
+    return (
+        f"{robots} fallen: the base is tilted by {tilts[-1][further.argmax()]:.0f}° at the end. The largest tracking "
+        f"error is {rows[worst.name].error:.2g} {worst.unit} RMS, at {worst.name}{advice}. A robot that must balance "
+        "needs targets that balance it"
+    )
 
 
 def summary(run: Run) -> dict[str, JointSummary]:

@@ -12,6 +12,7 @@ steps, ramps, reversals, sines and chirps.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,14 +24,18 @@ import numpy as np
 from ..errors import Fix, Option, ParameterError, RobotFileError, require
 from ..files import replacing
 from ..logs import JointLog, Log
+from ..logs.noise import without_spikes
 from ..robot_files.provenance import Provenance
 from ..typing import PathLike
+from .interrupts import check, held_interrupts
 from .model import Model, from_unit, place_of, to_unit, value_at
 from .plants.known_load import SMOOTHED, KnownLoadPlant, Load
 from .plants.plant import Scales
+from .plants.runs import smooth_motion
 from .refine import CONFIDENCE, Estimate, along_singular_vectors, undetermined
 from .replay import models_of
 from .terms import JointFacts, build_model
+from .units import at_joint
 
 UNNAMED = "joint"
 _MARGIN = 0.97
@@ -133,13 +138,19 @@ class Motion:
     """Share of the time at speeds below 0.1 rad/s."""
     reversals: int
     """Number of changes of direction."""
+    unit: str = "rad"
+    """Unit of positions, ``"rad"`` or ``"m"``."""
 
     def sentence(self) -> str:
         """Return the summary as text."""
         return (
-            f"from {self.low:.2f} to {self.high:.2f} rad, up to {self.speed:.1f} rad/s, {100.0 * self.slow:.0f} % of "
-            f"the time slower than {_SLOW:g} rad/s, {self.reversals} reversals"
+            f"from {self.low:.2f} to {self.high:.2f} {self.unit}, up to {self.speed:.1f} {self.unit}/s, "
+            f"{100.0 * self.slow:.0f} % of the time slower than {_SLOW:g} {self.unit}/s, {self.reversals} reversals"
         )
+
+
+def _logged(joint: str, position: np.ndarray, command: np.ndarray | None, unit: str) -> JointLog:
+    return JointLog(joint, position, command, units={"position": unit, "command": unit})
 
 
 def motion_of(log: Log, joint: str) -> Motion:
@@ -153,6 +164,7 @@ def motion_of(log: Log, joint: str) -> Motion:
         float(np.abs(velocity).max()),
         float(np.mean(np.abs(velocity) < _SLOW)),
         int(np.sum(np.diff(directions) != 0.0)),
+        log.joint(joint).unit,
     )
 
 
@@ -165,6 +177,7 @@ def motions_of(logs: Sequence[Log], joint: str) -> Motion:
         max(one.speed for one in found),
         float(np.average([one.slow for one in found], weights=[log.duration for log in logs])),
         sum(one.reversals for one in found),
+        found[0].unit,
     )
 
 
@@ -185,6 +198,10 @@ class Excitation:
     """Confidence intervals of each parameter before and after."""
     open: tuple[str, ...]
     """Sentences on parameters that stay undetermined."""
+    interrupted: bool = False
+    """Whether the search was interrupted."""
+    unit: str = "rad"
+    """Unit of positions: rad, or m for a joint that slides, whose efforts are in N."""
 
     @property
     def velocity(self) -> np.ndarray:
@@ -200,7 +217,7 @@ class Excitation:
     @property
     def motion(self) -> Motion:
         """Summary of the predicted motion."""
-        return motion_of(Log("motion", self.time, (JointLog(self.joint, self.position),)), self.joint)
+        return motion_of(Log("motion", self.time, (_logged(self.joint, self.position, None, self.unit),)), self.joint)
 
     @property
     def narrower(self) -> float:
@@ -208,15 +225,17 @@ class Excitation:
         return float(np.exp(np.mean([math.log(max(one.narrower, 1e-12)) for one in self.parameters])))
 
     def save(self, path: PathLike) -> None:
-        """Write the commands as CSV, with the columns ``t`` [s] and ``cmd_JOINT`` [rad]."""
+        """Write the commands as CSV: ``t`` [s], and ``cmd_JOINT`` [rad], or ``cmd_JOINT [m]``."""
         rows = (f"{t:.6g},{q:.6g}\n" for t, q in zip(self.time, self.command, strict=True))
         with replacing(Path(path)) as partial:
-            partial.write_text(f"t,cmd_{self.joint}\n" + "".join(rows), encoding="utf-8")
+            unit = " [m]" if self.unit == "m" else ""
+            partial.write_text(f"t,cmd_{self.joint}{unit}\n" + "".join(rows), encoding="utf-8")
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the time series as plain data for JSON."""
         return {
             "joint": self.joint,
+            "unit": self.unit,
             "seconds": float(self.time[-1]),
             "narrower": self.narrower,
             "position": [float(self.position.min()), float(self.position.max())],
@@ -348,6 +367,7 @@ def excite(
     *,
     local: Estimate | None = None,
     progress: Progress | None = None,
+    unit: str = "rad",
 ) -> Excitation:
     """Search for the motion that narrows the intervals of the parameters most.
 
@@ -360,6 +380,7 @@ def excite(
         options: Length of the motion and of the search for it.
         local: Estimate from the logs so far. Default: only the ranges are known.
         progress: Callback after each generation.
+        unit: Unit of the joint's position, ``"rad"`` or ``"m"``.
     """
     options = options or ExcitationOptions()
     if not model.parameters:
@@ -367,9 +388,10 @@ def excite(
     start = float(np.clip(0.0, limits.low, limits.high))
     segments = int(np.clip(round(options.seconds / 1.5), 3, 16))
     shapes = Trajectories(limits.low, limits.high, start, options.seconds, options.rate, segments)
-    experiment = Experiment(joint, model, values, limits, settings, shapes, local, options.seed)
-    command = _search(experiment, options, progress)
-    return _described(experiment, command)
+    experiment = Experiment(joint, model, values, limits, settings, shapes, local, options.seed, unit)
+    with held_interrupts():
+        command, is_interrupted = _search(experiment, options, progress)
+    return dataclasses.replace(_described(experiment, command), interrupted=is_interrupted)
 
 
 class Experiment:
@@ -377,11 +399,11 @@ class Experiment:
 
     def __init__(
         self, joint: str, model: Model, values: np.ndarray, limits: Limits, settings: Mapping[str, Any],
-        shapes: Trajectories, local: Estimate | None, seed: int,
+        shapes: Trajectories, local: Estimate | None, seed: int, unit: str = "rad",
     ):  # fmt: skip
         self.joint, self.model, self.values, self.limits = joint, model, np.asarray(values, float), limits
         self._settings = {**settings, **model.settings}
-        self.shapes = shapes
+        self.shapes, self.unit = shapes, unit
         self.local = local
         self.noise = _NOISE if local is None else max(local.noise, 1e-5)
         count = len(model.parameters)
@@ -402,7 +424,7 @@ class Experiment:
     def _plant(self, commands: np.ndarray) -> KnownLoadPlant:
         still = np.full(commands.shape[1], self.shapes.start)
         logs = [
-            Log("excitation", self.shapes.time, (JointLog(self.joint, still, command),), self._settings)
+            Log("excitation", self.shapes.time, (_logged(self.joint, still, command, self.unit),), self._settings)
             for command in commands
         ]
         return KnownLoadPlant(logs)
@@ -475,14 +497,23 @@ class Experiment:
         return np.where(is_finite, -0.5 * more / len(self.values), np.inf)
 
 
-def _search(experiment: Experiment, options: ExcitationOptions, progress: Progress | None) -> np.ndarray:
-    """Return the commands of the best motion: random motions first, then recombinations, then CMA-ES."""
+def _search(experiment: Experiment, options: ExcitationOptions, progress: Progress | None) -> tuple[np.ndarray, bool]:
+    """Return the commands of the best motion: random motions first, then recombinations, then CMA-ES.
+
+    The second value is whether the search was interrupted after it had found a motion.
+    """
     shapes, rng = experiment.shapes, np.random.default_rng(options.seed)
     best, best_cost, best_command = shapes.usual(), math.inf, None
     search: Any = None
     least = math.inf
     known: list[tuple[float, np.ndarray]] = []
     for generation in range(options.generations):
+        try:
+            check()
+        except KeyboardInterrupt:
+            if best_command is None:
+                raise
+            return best_command, True
         if generation < _RANDOM:
             asked = rng.uniform(0.0, 1.0, (_POPULATION, shapes.dimension))
             asked[0] = best
@@ -513,7 +544,7 @@ def _search(experiment: Experiment, options: ExcitationOptions, progress: Progre
         raise ParameterError(
             f"found no motion within the limits; the best one exceeds them by {100.0 * least:.0f} %: widen the limits"
         )
-    return best_command
+    return best_command, False
 
 
 def _recombined(rng: np.random.Generator, parents: Sequence[np.ndarray], shapes: Trajectories) -> np.ndarray:
@@ -540,7 +571,12 @@ def _described(experiment: Experiment, command: np.ndarray) -> Excitation:
         intervals.append([(float(low), float(high)) for low, high in zip(*ends, strict=True)])
     parameters = tuple(
         ParameterGain(
-            p.path, place_of(model.actuator, p.path).declared.unit, value, first, second, float(after[i] / before[i])
+            p.path,
+            at_joint(place_of(model.actuator, p.path).declared.unit, p.path, experiment.unit),
+            value,
+            first,
+            second,
+            float(after[i] / before[i]),
         )
         for i, (p, value, first, second) in enumerate(
             zip(model.parameters, experiment.values.tolist(), *intervals, strict=True)
@@ -548,7 +584,16 @@ def _described(experiment: Experiment, command: np.ndarray) -> Excitation:
     )
     known = np.zeros((0, count)) if experiment.local is None else experiment.local.jacobian
     unclear = tuple(undetermined(model.parameters, np.concatenate([known, jacobian]), experiment.noise))
-    return Excitation(experiment.joint, experiment.shapes.time, command, positions[0], efforts[0], parameters, unclear)
+    return Excitation(
+        experiment.joint,
+        experiment.shapes.time,
+        command,
+        positions[0],
+        efforts[0],
+        parameters,
+        unclear,
+        unit=experiment.unit,
+    )
 
 
 def limits_of(logs: Sequence[Log], joint: str) -> Limits:
@@ -556,12 +601,12 @@ def limits_of(logs: Sequence[Log], joint: str) -> Limits:
     lows, highs, speeds = [], [], []
     for log in logs:
         own = log.joint(joint)
-        for path in (own.position, own.command):
+        for path in (without_spikes(own.position), own.command):
             if path is not None:
                 lows.append(path.min())
                 highs.append(path.max())
         at = log.joint_names.index(joint)
-        speeds.append(np.abs(log.derivatives(SMOOTHED)[1][:, at]).max())
+        speeds.append(np.abs(smooth_motion(log, SMOOTHED)[1][:, at]).max())
     return Limits(float(min(lows)), float(max(highs)), float(max(speeds)) or None)
 
 

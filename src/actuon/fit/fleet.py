@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import ParameterError
 from ..robot_files.fleet import FEWEST, Fleet, FleetJoint, FleetParameter
 from .model import Model, Parameter, place_of, value_at
+from .units import at_joint
 
 if TYPE_CHECKING:
     from .result import FitResult, FittedJoint
@@ -33,6 +34,7 @@ def fleet_of(results: Mapping[str, FitResult], files: Sequence[str]) -> Fleet:
 
 def joint_of(name: str, results: Sequence[FitResult]) -> FleetJoint:
     """Return one joint of a fleet from the results of several fits."""
+    unit = results[0].unit_of(name)
     own = [next(joint for joint in result.joints if joint.name == name) for result in results]
     first = own[0].model
     searched: dict[str, list[tuple[Parameter, float]]] = {}
@@ -43,7 +45,7 @@ def joint_of(name: str, results: Sequence[FitResult]) -> FleetJoint:
     parameters = tuple(
         FleetParameter(
             path,
-            place_of(first.actuator, path).declared.unit,
+            at_joint(place_of(first.actuator, path).declared.unit, path, unit),
             every[-1][0].scale,
             every[-1][0].also,
             every[-1][0].added_to,
@@ -62,6 +64,7 @@ def joint_of(name: str, results: Sequence[FitResult]) -> FleetJoint:
         np.array(errors),
         dict(first.scaled_by),
         dict(first.settings),
+        unit,
     )
 
 

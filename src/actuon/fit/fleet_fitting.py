@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from ..robot_files.fleet import FEWEST, Fleet, save_fleet
 from ..typing import PathLike
 from .fitting import fit_logs
 from .fleet import fleet_of
+from .interrupts import held_interrupts
 from .plants.plant import Plant
 from .result import FitResult
 from .select import Compared, mark_chosen
@@ -42,11 +44,23 @@ class FleetResult:
     """Results by the name of the robot."""
     compared: tuple[Compared, ...] = ()
     """Models compared on the runs of all robots, if one was selected."""
+    missing: tuple[str, ...] = ()
+    """Robots that were not fitted, as the fits were interrupted."""
+    interrupted: bool = False
+    """Whether the fits were interrupted."""
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether there are several robots, all with the same models: an interrupted selection may differ."""
+        models = {tuple(joint.model.name for joint in result.joints) for result in self.robots.values()}
+        return len(self.robots) >= FEWEST and len(models) == 1
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings to read before using the results."""
-        return tuple(f"{name}: {warning}" for name, result in self.robots.items() for warning in result.warnings)
+        own = (f"{name}: {warning}" for name, result in self.robots.items() for warning in result.warnings)
+        missing = (f"{name}: was not fitted, as the fits were interrupted" for name in self.missing)
+        return (*missing, *own)
 
     def save(self, path: PathLike) -> Fleet:
         """Write the ``fleet.yaml``, and an ``actuon.yaml`` for each robot into a folder next to it.
@@ -54,14 +68,20 @@ class FleetResult:
         For ``fleet.yaml`` the folder is ``fleet_robots``.
         """
         path = Path(path)
-        folder = robots_folder(path)
-        folder.mkdir(exist_ok=True)
-        files = [f"{folder.name}/{name}.yaml" for name in self.robots]
+        files = [f"{robots_folder(path).name}/{name}.yaml" for name in self.robots]
         fleet = fleet_of(self.robots, files)
-        for file, result in zip(files, self.robots.values(), strict=True):
-            result.save(path.parent / file)
+        self.save_robots(path)
         save_fleet(path, fleet)
         return fleet
+
+    def save_robots(self, path: PathLike) -> list[Path]:
+        """Write the ``actuon.yaml`` of each robot into the folder of a ``fleet.yaml``; returns the files."""
+        folder = robots_folder(path)
+        folder.mkdir(exist_ok=True)
+        files = [folder / f"{name}.yaml" for name in self.robots]
+        for file, result in zip(files, self.robots.values(), strict=True):
+            result.save(file)
+        return files
 
 
 def robots_folder(path: PathLike) -> Path:
@@ -112,17 +132,32 @@ def fit_fleet(
                 "all robots of a fleet must have the same joints"
             )
     given = {"model": model, "select": select, **options}
-    found = _run({name: RobotJob(plant, given) for name, plant in plants.items()}, progress, workers)
-    if select is False or any(not result.compared for result in found.values()):
-        return FleetResult(found)
+    with held_interrupts():
+        found = _run({name: RobotJob(plant, given) for name, plant in plants.items()}, progress, workers)
+        missing = tuple(name for name in plants if name not in found)
+        if select is False or missing or any(result.interrupted for result in found.values()):
+            return FleetResult(found, (), missing, bool(missing) or any(own.interrupted for own in found.values()))
+        return _with_one_model(plants, found, options, progress, workers)
+
+
+def _with_one_model(
+    plants: Mapping[str, Plant],
+    found: dict[str, FitResult],
+    options: Mapping[str, Any],
+    progress: ProgressFactory | None,
+    workers: Workers | None,
+) -> FleetResult:
+    """Return the fits of the model that is the best on all robots, from selections for each."""
     compared = _pooled([result.compared for result in found.values()])
     chosen = next(one.name for one in compared if one.chosen)
     given = {"model": chosen, **options}
     again = {n: RobotJob(plants[n], given) for n, result in found.items() if result.joints[0].model.name != chosen}
-    for name, result in _run(again, progress, workers).items():
+    fitted = _run(again, progress, workers)
+    for name, result in fitted.items():
         by_run = next(one.by_run for one in found[name].compared if one.name == chosen)
         found[name] = result.with_held_out(by_run, found[name].compared)
-    return FleetResult(found, tuple(compared))
+    is_interrupted = len(fitted) < len(again) or any(result.interrupted for result in fitted.values())
+    return FleetResult(found, tuple(compared), interrupted=is_interrupted)
 
 
 def _run(
@@ -130,10 +165,11 @@ def _run(
 ) -> dict[str, FitResult]:
     results = (workers or LocalWorkers()).map(run_robot, list(jobs.values()), list(jobs), progress)
     found: dict[str, FitResult] = {}
-    for name, result in zip(jobs, results, strict=False):
-        found[name] = result
-        if result.interrupted:
-            break
+    with contextlib.suppress(KeyboardInterrupt):
+        for name, result in zip(jobs, results, strict=False):
+            found[name] = result
+            if result.interrupted:
+                break
     return found
 
 
@@ -141,7 +177,8 @@ def _pooled(robots: Sequence[Sequence[Compared]]) -> list[Compared]:
     """Pool models that were compared robot by robot over the runs of all robots."""
     pooled = []
     for own in zip(*robots, strict=False):
-        by_run = np.concatenate([one.by_run for one in own])
+        by_run = np.concatenate([one.by_run / one.scales for one in own])
         train = float(np.mean([one.train for one in own]))
-        pooled.append(Compared(own[0].name, own[0].parameters, train, float(by_run.mean()), {}, by_run))
+        mean = float(by_run.mean())
+        pooled.append(Compared(own[0].name, own[0].parameters, train, mean, {}, by_run, unit=own[0].unit))
     return mark_chosen(pooled)

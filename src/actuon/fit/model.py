@@ -381,5 +381,6 @@ def _freed(model: Model, path: str, ends: tuple[float, float] | None) -> Paramet
     low, high = ends
     scale = LOG if low > 0.0 and high / low > 10.0 else LINEAR
     start = value if value is not None and low <= value <= high else None
-    also, added_to = (known.also, known.added_to) if known is not None else ((), "")
-    return Parameter(path, low, high, start if not added_to else None, scale, also, added_to)
+    kept = known or Parameter(path, low, high)
+    start = None if kept.added_to else start
+    return Parameter(path, low, high, start, scale, kept.also, kept.added_to, kept.per)

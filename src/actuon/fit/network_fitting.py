@@ -22,6 +22,7 @@ from ..networks.files import save_network
 from ..robot_files.provenance import Provenance, Scaled
 from ..robot_files.yaml import ActuatorEntry, save_actuators
 from ..typing import PathLike
+from .interrupts import held_interrupts
 from .log_names import log_names
 from .model import Model, setting_of
 from .network_replay import SMOOTHED
@@ -29,8 +30,9 @@ from .plants.known_load import Load
 from .plants.plant import Plant, Scales
 from .replay import Applied, apply_models
 from .search import SearchOptions
-from .select import Compared, compare, folds_of
+from .select import Compared, Comparison, compare, folds_of
 from .terms import JointFacts
+from .units import error_text
 from .workers import LocalWorkers, ProgressFactory, Workers
 
 KINDS = ("mlp", "lstm", "gru")
@@ -141,6 +143,8 @@ class NetworkResult:
     outside: dict[str, float]
     """Share of samples outside the training range, by held-out fold."""
     seed: int
+    interrupted: bool = False
+    """Whether training or comparison were interrupted."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -150,7 +154,9 @@ class NetworkResult:
     def _warnings(self) -> Iterator[str]:
         if self.trained.interrupted:
             yield "the training was interrupted: this is the network at that moment"
-        if not self.compared:
+        elif self.interrupted:
+            yield "the comparison was interrupted: the network is trained on all runs, and models are missing"
+        if not self.compared and not self.interrupted:
             yield "no runs could be held out, so its error on other motion is unknown: record more runs"
         for fold, share in self.outside.items():
             if share > 0.0:
@@ -164,8 +170,8 @@ class NetworkResult:
             best = min(physical, key=lambda one: one.held_out)
             if best.held_out < network.held_out:
                 yield (
-                    f"{best.name} is better on held-out runs, {1e3 * best.held_out:.1f} mrad instead of "
-                    f"{1e3 * network.held_out:.1f}: fit the model {best.name}"
+                    f"{best.name} is better on held-out runs, {error_text(best.held_out, best.unit, 1)} instead of "
+                    f"{error_text(network.held_out, best.unit, 1)}: fit the model {best.name}"
                 )
 
     def save(self, path: PathLike) -> Path:
@@ -180,7 +186,7 @@ class NetworkResult:
         yaml = path.with_suffix(".yaml")
         origin = Provenance(
             models={self.joint: model.name},
-            error=self.applied.mean,
+            error=self.applied.means,
             logs=tuple(sorted(log_names(self.applied.logs).values())),
             seed=self.seed,
             dt=self.trained.dt,
@@ -191,7 +197,7 @@ class NetworkResult:
         return yaml
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result as plain data for JSON, with errors in mrad."""
+        """Return the result as plain data for JSON, with errors in mrad, or in mm if the joint slides."""
         return {
             "network": self.trained.kind,
             "joint": self.joint,
@@ -202,6 +208,7 @@ class NetworkResult:
             **self.applied.as_dict(),
             "models": [one.as_dict() for one in self.compared],
             "outside_held_out": self.outside,
+            "interrupted": self.interrupted,
             "warnings": list(self.warnings),
         }
 
@@ -247,28 +254,36 @@ def fit_network(
     rest = [[i for i in range(len(runs)) if i not in fold.runs] for fold in folds]
     jobs = [
         TrainingJob(kind, tuple(runs[i] for i in own), plant.dt, options.seed, scales.effort, share)
-        for own in [*rest, range(len(runs))]
+        for own in [range(len(runs)), *rest]  # that of all runs first, so that an interrupt leaves a network
     ]
-    titles = [*(f"{kind} without {fold.name}" for fold in folds), kind]
-    physical = compare(plant, candidates, options, progress=progress, workers=workers) if folds and candidates else []
+    titles = [kind, *(f"{kind} without {fold.name}" for fold in folds)]
     errors = np.full((len(runs), 1), np.nan)
     outside, train = {}, []
-    for number, trained in enumerate((workers or LocalWorkers()).map(training.run_training, jobs, titles, progress)):
-        if number == len(folds) or trained.interrupted:
-            break
-        fold = folds[number]
-        held_out = _applied(plant.subset(fold.runs), trained, setting, gain)
-        errors[list(fold.runs)] = held_out.errors
-        outside[fold.name] = held_out.outside[joint]
-        train.append(_applied(plant.subset(rest[number]), trained, setting, gain).mean)
-    applied = _applied(plant, trained, setting, gain)
-    compared = list(physical)
-    if train and np.isfinite(errors).all():
+    with held_interrupts():
+        networks = (workers or LocalWorkers()).map(training.run_training, jobs, titles, progress)
+        trained = next(networks)
+        comparison, is_interrupted = Comparison(()), trained.interrupted
+        try:
+            for number, fold in enumerate(folds if not is_interrupted else ()):
+                without = next(networks)
+                if without.interrupted:
+                    raise KeyboardInterrupt
+                held_out = _applied(plant.subset(fold.runs), without, setting, gain)
+                errors[list(fold.runs)] = held_out.errors
+                outside[fold.name] = held_out.outside[joint]
+                train.append(_applied(plant.subset(rest[number]), without, setting, gain).mean)
+            if folds and candidates and not is_interrupted:
+                comparison = compare(plant, candidates, options, progress=progress, workers=workers)
+        except KeyboardInterrupt:
+            is_interrupted = True
+        applied = _applied(plant, trained, setting, gain)
+    compared = list(comparison.compared)
+    if np.isfinite(errors).all() and train:
         by_fold = {fold.name: float(errors[list(fold.runs)].mean()) for fold in folds}
-        compared.append(
-            Compared(kind, trained.parameters, float(np.mean(train)), float(errors.mean()), by_fold, errors)
-        )
-    return NetworkResult(joint, trained, setting, gain, applied, tuple(compared), outside, options.seed)
+        means = float(np.mean(train)), float(errors.mean())
+        compared.append(Compared(kind, trained.parameters, *means, by_fold, errors, unit=plant.units[0]))
+    is_interrupted = is_interrupted or comparison.interrupted
+    return NetworkResult(joint, trained, setting, gain, applied, tuple(compared), outside, options.seed, is_interrupted)
 
 
 def training_run(log: Log, load: Load, dt: float, scales: Scales, setting: str, gain: float) -> TrainingRun:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .interrupts import check
 from .network_fitting import Trained, TrainingJob, TrainingRun
 from .workers import Progress
 
@@ -318,6 +319,7 @@ class _Training:
         wanted = torch.tensor([run.effort[begin] for run, begin in known], dtype=torch.float32)
         optimiser = torch.optim.Adam(self._rolled.network.parameters(), lr=_RATE)
         for _ in range(round(self._job.share * _REGRESSION)):
+            check()
             chosen = torch.tensor(self._rng.choice(len(known), min(len(known), 512), replace=False))
             given = self._rolled.effort_at(self._rolled.chosen(batch, chosen))
             loss = (given - wanted[chosen]).abs().mean() / self._job.effort
@@ -333,6 +335,7 @@ class _Training:
         batch = self._rolled.gather(windows, length)
         errors: list[float] = []
         for _ in range(count):
+            check()
             chosen = torch.tensor(self._rng.choice(len(windows), min(len(windows), size), replace=False))
             part = self._rolled.chosen(batch, chosen)
             loss = (self._rolled.roll(part) - part["measured"]).abs().mean()

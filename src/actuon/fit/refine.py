@@ -16,17 +16,20 @@ values for each run. ``shares`` are unknowns, shape (N,).
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from ..errors import require
+from .interrupts import check
 from .model import LOG, Model, Parameter, from_unit
 from .plants.plant import Plant, Trials
+from .units import error_scales
 from .workers import LocalWorkers, Progress, ProgressFactory, Workers
 
 Varying = Mapping[str, Mapping[str, Mapping[str, float]]]
@@ -127,6 +130,22 @@ class Unknowns:
         """Return the trials of C candidates, from shares of shape (C, N)."""
         return self._plant.trials(self.models, self.values(shares))
 
+    def members(self, joint: int, count: int) -> np.ndarray:
+        """Return 1 where an unknown is one of the first ``count`` parameters of a joint, else 0, shape (N, count)."""
+        member = np.zeros((len(self), count))
+        for i, column in enumerate(self.columns):
+            if column.joint == joint and column.index < count:
+                member[i, column.index] = 1.0
+        return member
+
+    def mean_shares(self, shares: np.ndarray, joint: int, count: int | None) -> tuple[Sequence[Parameter], np.ndarray]:
+        """Return the first ``count`` parameters of a joint, and their mean shares over logs and robots, shape (P,)."""
+        parameters = self.models[joint].parameters[:count]
+        if not parameters:
+            return parameters, np.zeros(0)
+        member = self.members(joint, len(parameters))
+        return parameters, shares @ (member / member.sum(axis=0))
+
     def together(self) -> list[list[int]]:
         """Return groups of unknowns that one finite difference can change at once, as no run depends on two of them."""
         groups: dict[tuple[int, int], list[int]] = {}
@@ -141,12 +160,15 @@ class Problem:
     def __init__(self, plant: Plant, unknowns: Unknowns, joints: Sequence[int] | None = None):
         self.plant, self.unknowns = plant, unknowns
         self._joints = list(range(len(plant.joints)) if joints is None else joints)
+        self._scales = error_scales(plant)[self._joints] if len(self._joints) > 1 else np.ones(1)
         self.lengths: list[int] = [len(run) for run in plant.runs for _ in self._joints]
         """Numbers of residuals of each joint in each run."""
+        self.is_interrupted = False
+        """Whether `descend` was interrupted."""
         self._last: tuple[bytes, np.ndarray, np.ndarray] | None = None
 
     def residuals(self, shares: np.ndarray) -> np.ndarray:
-        """Return simulated − measured positions [rad], shape (samples,)."""
+        """Return simulated − measured positions [rad or m; shares of the motion if some slide], shape (samples,)."""
         return self._at(shares)[0]
 
     def jacobian(self, shares: np.ndarray) -> np.ndarray:
@@ -215,28 +237,42 @@ class Problem:
 
     def _simulate(self, points: np.ndarray, plant: Plant | None = None) -> list[np.ndarray]:
         """Return residuals of the joints that count, by run, shapes (C, J, T)."""
+        check()
         runs = (plant or self.plant).residuals(self.unknowns.trials(points))
-        return [np.where(np.isfinite(run), run, _DIVERGED)[..., self._joints].swapaxes(1, 2) for run in runs]
+        own = (np.where(np.isfinite(run), run, _DIVERGED)[..., self._joints] / self._scales for run in runs)
+        return [run.swapaxes(1, 2) for run in own]
 
     def descend(self, steps: int) -> np.ndarray:
         """Return shares with a smaller error than the start values, or the start values.
 
         Runs least squares with a loss that is robust against outliers. Keeps the result unless it increases the mean
-        absolute error by more than 1 %: that error depends on how the encoder rounds single samples.
+        absolute error by more than 1 %: that error depends on how the encoder rounds single samples. An interrupt
+        returns the best shares so far.
         """
         begin = self.unknowns.start
         if not begin.size or not steps:
             return begin
-        scale = max(float(np.median(np.abs(self.residuals(begin)))), 1e-6)
-        found = require("scipy.optimize", "fit", "fitting").least_squares(
-            self.residuals,
-            np.clip(begin, 1e-6, 1.0 - 1e-6),
-            self.jacobian,
-            bounds=(0.0, 1.0),
-            loss="soft_l1",
-            f_scale=scale,
-            max_nfev=steps,
-        )
+        errors: dict[bytes, float] = {}
+
+        def residuals(shares: np.ndarray) -> np.ndarray:
+            found = self.residuals(shares)
+            errors[shares.tobytes()] = float(np.abs(found).mean())
+            return found
+
+        try:
+            scale = max(float(np.median(np.abs(residuals(begin)))), 1e-6)
+            found = require("scipy.optimize", "fit", "fitting").least_squares(
+                residuals,
+                np.clip(begin, 1e-6, 1.0 - 1e-6),
+                self.jacobian,
+                bounds=(0.0, 1.0),
+                loss="soft_l1",
+                f_scale=scale,
+                max_nfev=steps,
+            )
+        except KeyboardInterrupt:
+            self.is_interrupted = True
+            return np.frombuffer(min(errors, key=errors.__getitem__)) if errors else begin
         before, after = (float(np.abs(self.residuals(x)).mean()) for x in (begin, found.x))
         return np.asarray(found.x if after < _AS_GOOD * before else begin)
 
@@ -261,6 +297,18 @@ class Estimate:
     """Linearised change of the values at half the time step, as shares of their ranges, shape (P,)."""
     half_error: float | None
     """Mean absolute error of the position at half the time step [rad]. None if the load is not known."""
+    is_interrupted: bool = False
+    """Whether least squares were interrupted."""
+    has_intervals: bool = True
+    """Whether intervals were computed; otherwise they are the ranges of the parameters."""
+
+    @classmethod
+    def without_intervals(cls, parameters: Sequence[Parameter], values: np.ndarray) -> Estimate:
+        """Return an estimate that was interrupted before its intervals were computed."""
+        count, mean = len(parameters), np.asarray(values, float)
+        low, high = (np.array([getattr(p, end) for p in parameters], float) for end in ("low", "high"))
+        spread = np.eye(count)
+        return cls(mean, low, high, np.zeros((0, count)), 0.0, spread, np.zeros(count), None, True, False)
 
 
 @dataclass(frozen=True)
@@ -274,6 +322,11 @@ class Refined:
     values: tuple[np.ndarray, ...]
     """Values for each joint in each run, shape (R, P) with the P of `models`."""
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether least squares of any joint were interrupted."""
+        return any(estimate.is_interrupted for estimate in self.estimates)
+
     def errors(self, plant: Plant) -> np.ndarray:
         """Return mean absolute errors of the position [rad or m], shape (R, J)."""
         return plant.errors(plant.trials(self.models, [own[None] for own in self.values]))[0]
@@ -286,7 +339,7 @@ def refine(
     unknowns = Unknowns(plant, models, values, lambda own, parameter: own == joint)
     problem = Problem(plant, unknowns, [joint])
     best = problem.descend(steps)
-    return _estimate(problem, best, problem.principal_jacobian(best), joint)
+    return _estimates(problem, best, {joint: len(models[joint].parameters)})[0]
 
 
 @dataclass(frozen=True)
@@ -303,7 +356,8 @@ def run_refine(task: RefineTask, progress: Progress | None = None) -> tuple[Esti
     """Return the estimate of a joint, and the values in each run, shape (R, P)."""
     problem = Problem(task.plant, Unknowns(task.plant, [task.model], [task.values]))
     best = problem.descend(task.steps)
-    return _estimate(problem, best, problem.principal_jacobian(best), 0), problem.unknowns.values(best)[0]
+    (estimate,) = _estimates(problem, best, {0: len(task.model.parameters)})
+    return estimate, problem.unknowns.values(best)[0]
 
 
 def refine_all(
@@ -321,17 +375,43 @@ def refine_all(
     """
     if not plant.couples_joints and not plant.log_parameters:
         tasks = [RefineTask(plant.only(j), m, v, steps) for j, (m, v) in enumerate(zip(models, values, strict=True))]
-        found = list((workers or LocalWorkers()).map(run_refine, tasks, list(plant.joints), progress))
+        found = _until_interrupted((workers or LocalWorkers()).map(run_refine, tasks, list(plant.joints), progress))
+        for task in tasks[len(found) :]:
+            every = np.tile(np.asarray(task.values, float), (len(plant.runs), 1))
+            found.append((Estimate.without_intervals(task.model.parameters, task.values), every))
         return Refined(tuple(models), tuple(one for one, _ in found), tuple(own for _, own in found))
     models, values = _with_log_parameters(plant, models, values)
     problem = Problem(plant, Unknowns(plant, models, values))
     best = problem.descend(_TOGETHER * steps)
-    jacobian = problem.principal_jacobian(best)
-    estimates = tuple(
-        _estimate(problem, best, jacobian, j, len(m.parameters) - len(plant.log_parameters))
-        for j, m in enumerate(models)
-    )
-    return Refined(tuple(models), estimates, tuple(problem.unknowns.values(best)))
+    counts = {j: len(m.parameters) - len(plant.log_parameters) for j, m in enumerate(models)}
+    return Refined(tuple(models), _estimates(problem, best, counts), tuple(problem.unknowns.values(best)))
+
+
+def _until_interrupted(results: Iterator[tuple[Estimate, np.ndarray]]) -> list[tuple[Estimate, np.ndarray]]:
+    """Return the results up to the first that was interrupted."""
+    found: list[tuple[Estimate, np.ndarray]] = []
+    with contextlib.suppress(KeyboardInterrupt):
+        for result in results:
+            found.append(result)
+            if result[0].is_interrupted:
+                break
+    return found
+
+
+def _estimates(problem: Problem, best: np.ndarray, counts: Mapping[int, int]) -> tuple[Estimate, ...]:
+    """Return the estimates of some joints, by the number of the first parameters of each that count.
+
+    An interrupt leaves out their intervals.
+    """
+    try:
+        jacobian = problem.principal_jacobian(best)
+        found = [_estimate(problem, best, jacobian, joint, count) for joint, count in counts.items()]
+    except KeyboardInterrupt:
+        found = []
+        for joint, count in counts.items():
+            parameters, share = problem.unknowns.mean_shares(best, joint, count)
+            found.append(Estimate.without_intervals(parameters, from_unit(parameters, share)))
+    return tuple(dataclasses.replace(one, is_interrupted=one.is_interrupted or problem.is_interrupted) for one in found)
 
 
 def _with_log_parameters(
@@ -364,6 +444,8 @@ def judge_runs(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarra
         part = plant.subset(others)
         problem = Problem(part, Unknowns(part, models, values, lambda joint, p: p.per == "log"))
         found = problem.unknowns.values(problem.descend(_OFFSET_STEPS))
+        if problem.is_interrupted:  # the errors would be those of other offsets
+            raise KeyboardInterrupt
         run_of_log = [int(np.flatnonzero(of_run[others] == log)[0]) for log in of_run]
         known = [own[run_of_log] for own in found]
         trials = plant.trials(models, [own[None] for own in known]).subset(judged)
@@ -409,12 +491,8 @@ def _estimate(
 ) -> Estimate:
     """Return the values of a joint with their confidence intervals, for its first ``count`` parameters."""
     unknowns = problem.unknowns
-    parameters = unknowns.models[joint].parameters[:count]
-    member = np.zeros((len(unknowns), len(parameters)))
-    for i, column in enumerate(unknowns.columns):
-        if column.joint == joint and column.index < len(parameters):
-            member[i, column.index] = 1.0
-    share = best @ (member / member.sum(axis=0)) if parameters else np.zeros(0)
+    parameters, share = unknowns.mean_shares(best, joint, count)
+    member = unknowns.members(joint, len(parameters))
     values = from_unit(parameters, share)
     half = problem.at_half_step(best)
     half_error = None if half is None else float(np.mean([np.abs(run).mean() for run in half]))

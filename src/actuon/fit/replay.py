@@ -21,6 +21,8 @@ from .network_replay import OUTSIDE, network_step, outside_of
 from .plants.plant import Plant
 from .refine import judge_runs
 from .result import encoder_offsets, large_offsets, offsets_as_dict
+from .units import in_shown, key_of, means_by_unit, only_mean
+from .verdict import Verdict, judge
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,12 @@ class Applied:
     """Share of samples outside the training range of a network, by joint."""
     encoder_offsets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Encoder offsets [rad or m] by log and joint, if estimated per log."""
+    verdicts: tuple[Verdict, ...] = ()
+    """Verdict on the actuator of each joint."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings to read before using the errors."""
+        """Warnings to read before using the errors, besides the verdicts."""
         lost = [path for path, own in zip(self.logs, self.errors, strict=True) if not np.isfinite(own).all()]
         diverged = [f"{path}: the simulation diverges with these actuators" for path in dict.fromkeys(lost)]
         outside = [
@@ -49,32 +53,60 @@ class Applied:
         return (*diverged, *large_offsets(self.encoder_offsets), *outside)
 
     @property
+    def is_useless(self) -> bool:
+        """Whether the verdict on any joint is bad."""
+        return any(verdict.is_useless for verdict in self.verdicts)
+
+    @property
     def mean(self) -> float:
-        """Mean error over joints and runs [rad]."""
-        return float(self.errors.mean())
+        """Mean error over joints and runs [rad, or m if all joints slide].
+
+        Raises:
+            StateError: Some joints turn and some slide; see `means`.
+        """
+        return only_mean(self.means, "'means'")
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Mean errors of the joints that turn [rad] and slide [m], by this unit."""
+        return means_by_unit(self.errors.mean(axis=0).tolist(), self._units)
+
+    @property
+    def _units(self) -> list[str]:
+        """Unit of the position of each joint."""
+        known = {verdict.joint: verdict.unit for verdict in self.verdicts}
+        return [known.get(joint, "rad") for joint in self.joints]
+
+    def unit_of(self, joint: str) -> str:
+        """Return the unit of a joint's position, ``"rad"`` or ``"m"``."""
+        return self._units[self.joints.index(joint)]
+
+    def by_log(self, unit: str) -> dict[str, Any]:
+        """Return the errors of the joints with a unit, as they are shown: mean, by joint, and by log."""
+        rows = {path: [i for i, own in enumerate(self.logs) if own == path] for path in dict.fromkeys(self.logs)}
+        joints = [j for j, own in enumerate(self._units) if own == unit]
+
+        def mean(errors: np.ndarray) -> float | None:
+            return in_shown(float(errors.mean()), unit)
+
+        return {
+            "mean": mean(self.errors[:, joints]),
+            "joints": {self.joints[j]: mean(self.errors[:, j]) for j in joints},
+            "logs": {path: mean(self.errors[np.ix_(own, joints)]) for path, own in rows.items()},
+        }
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the errors [mrad] as plain data for JSON: mean, by joint, and by log.
+        """Return the errors as plain data for JSON: mean, by joint, and by log; in mrad, and in mm for sliding joints.
 
         Windows of a log are averaged. None if the simulation diverged.
         """
-        by_log = {path: [i for i, own in enumerate(self.logs) if own == path] for path in dict.fromkeys(self.logs)}
-        milli = 1e3 * self.errors
         return {
-            "mae_mrad": {
-                "mean": _mean(milli),
-                "joints": {joint: _mean(milli[:, j]) for j, joint in enumerate(self.joints)},
-                "logs": {path: _mean(milli[rows]) for path, rows in by_log.items()},
-            },
-            **offsets_as_dict(self.encoder_offsets),
+            **{key_of("mae", unit): self.by_log(unit) for unit in self.means},
+            "verdict": {verdict.joint: verdict.as_dict() for verdict in self.verdicts},
+            **offsets_as_dict(self.encoder_offsets, self.unit_of),
             **({"outside_training_range": dict(self.outside)} if self.outside else {}),
             **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
-
-
-def _mean(errors: np.ndarray) -> float | None:
-    mean = float(errors.mean())
-    return mean if np.isfinite(mean) else None
 
 
 def replay_step(path: PathLike, allow_unsafe_torch_checkpoints: bool = False) -> float | None:
@@ -120,11 +152,17 @@ def apply_models(plant: Plant, models: Sequence[Model], values: Sequence[np.ndar
     logs = tuple(run.path for run in plant.runs)
     if plant.log_parameters:
         errors, per_log = judge_runs(plant, models, values)
-        return Applied(plant.joints, logs, errors, encoder_offsets=encoder_offsets(per_log))
+        offsets = encoder_offsets(per_log)
+        return Applied(plant.joints, logs, errors, encoder_offsets=offsets, verdicts=_verdicts(plant, errors))
     residuals = [run[0] for run in plant.residuals(plant.trials(models, [own[None] for own in values]))]
     errors = np.array([np.abs(run).mean(axis=0) for run in residuals])
     errors[~np.isfinite(errors)] = np.inf
-    return Applied(plant.joints, logs, errors, outside_of(plant, models, residuals))
+    outside = outside_of(plant, models, residuals)
+    return Applied(plant.joints, logs, errors, outside, verdicts=_verdicts(plant, errors))
+
+
+def _verdicts(plant: Plant, errors: np.ndarray) -> tuple[Verdict, ...]:
+    return judge(plant.runs, plant.joints, errors, units=plant.units, rests_on=plant.rests_on)
 
 
 def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoints: bool = False) -> list[Model]:

@@ -30,10 +30,10 @@ from ..files import replacing
 from ..logs import Log
 from .excite import Excitation, Limits
 from .log_names import log_names
-from .model import place_of
 from .plants.plant import Plant
-from .result import MILLI, FitResult, named_offsets
+from .result import FitResult, named_offsets
 from .select import Compared
+from .units import at_joint, error_text, shown_means, shown_unit, to_shown
 
 _COLUMNS = 3
 _MOST_PANELS = 24
@@ -44,6 +44,7 @@ _TITLED = ("trajectory", "kp")
 """Settings in the title of a chart."""
 _ERROR = "mean absolute error"
 _LEFT = "model − log"
+MILLI = 1e3
 
 
 def write_report(result: FitResult, plant: Plant, folder: Path) -> Path:
@@ -173,13 +174,13 @@ def runs_chart(result: FitResult, joint: str) -> Chart:
 
 def models_chart(compared: Sequence[Compared]) -> Chart:
     """Return a chart of the errors of models in fitted and in held-out runs."""
-    at = np.arange(len(compared))
+    at, unit = np.arange(len(compared)), compared[0].unit
     series = [
-        bars("fitted", at - 0.2, [MILLI * one.train for one in compared], REAL),
-        bars("held out", at + 0.2, [MILLI * one.held_out for one in compared], IDEAL),
+        bars("fitted", at - 0.2, [to_shown(one.train, unit) for one in compared], REAL),
+        bars("held out", at + 0.2, [to_shown(one.held_out, unit) for one in compared], IDEAL),
     ]
     ticks = {float(i): f"{one.name}\n{one.parameters} free" for i, one in enumerate(compared)}
-    return Chart("", f"{_ERROR} [mrad]", series, x_ticks=ticks)
+    return Chart("", f"{_ERROR} [{shown_unit(unit)}]", series, x_ticks=ticks)
 
 
 def draw_excitation(found: Excitation, limits: Limits, path: Path) -> Path:
@@ -189,10 +190,11 @@ def draw_excitation(found: Excitation, limits: Limits, path: Path) -> Path:
 
 def excitation_grid(found: Excitation, limits: Limits) -> Grid:
     """Return charts of a motion to record, and of the confidence intervals after it."""
+    unit, effort_unit = found.unit, at_joint("N·m", "", found.unit)
     signals = (
-        ("position [rad]", found.position, (limits.low, limits.high)),
-        ("velocity [rad/s]", found.velocity, () if limits.speed is None else (-limits.speed, limits.speed)),
-        ("effort [N·m]", found.effort, () if limits.effort is None else (-limits.effort, limits.effort)),
+        (f"position [{unit}]", found.position, (limits.low, limits.high)),
+        (f"velocity [{unit}/s]", found.velocity, () if limits.speed is None else (-limits.speed, limits.speed)),
+        (f"effort [{effort_unit}]", found.effort, () if limits.effort is None else (-limits.effort, limits.effort)),
     )
     position, velocity, effort = (
         Chart(
@@ -224,14 +226,15 @@ def excitation_grid(found: Excitation, limits: Limits) -> Grid:
 
 def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[str]:
     yield f"# Fit of {', '.join(joint.name for joint in result.joints)}\n"
+    sentences = {verdict.sentence(): verdict.is_useless for verdict in result.verdicts}
+    for sentence, is_useless in sentences.items():
+        yield f"**Warning: {sentence}.**\n" if is_useless else f"{sentence}.\n"
     for warning in result.warnings:
-        yield f"**Warning: {warning}.**\n"
-    yield f"Mean absolute error of positions, closed loop: **{MILLI * result.error:.2f} mrad** in the fitted runs."
-    if result.held_out is not None:
-        yield f"In held-out runs: **{MILLI * result.held_out:.2f} mrad**."
-    for verdict in result.verdicts:
-        if not verdict.is_useless:  # which is a warning
-            yield f"{verdict.sentence()}."
+        if warning not in sentences:
+            yield f"**Warning: {warning}.**\n"
+    yield f"Mean absolute error of positions, closed loop: **{shown_means(result.errors)}** in the fitted runs."
+    if result.held_out_errors:
+        yield f"In held-out runs: **{shown_means(result.held_out_errors)}**."
     yield f"{result.evaluations} candidates in {result.seconds:.0f} s, seed {result.seed}.\n"
     if result.findings:
         yield "## Findings in the logs\n"
@@ -247,7 +250,7 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
         yield "| parameter | value | 95 % interval | unit | |"
         yield "|---|--:|--:|---|---|"
         for p in joint.parameters:
-            unit = place_of(joint.model.actuator, p.path).declared.unit
+            unit = joint.unit_at(p.path, result.unit_of(joint.name))
             yield f"| `{p.path}` | {p.value:.4g} | {p.low:.4g} … {p.high:.4g} | {unit} | {p.note} |"
         yield ""
         for sentence in joint.undetermined:
@@ -261,12 +264,13 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
             yield f"| {log} | {' | '.join(f'{MILLI * own[joint.name]:.1f}' for joint in result.joints)} |"
         yield ""
     yield "## Runs\n"
-    yield "| log | joint | fitted [mrad] | held out [mrad] |"
+    yield "| log | joint | fitted | held out |"
     yield "|---|---|--:|--:|"
     names = log_names(run.path for run in result.runs)
     for run in result.runs:
-        held_out = "" if run.held_out is None else f"{MILLI * run.held_out:.1f}"
-        yield f"| {names[run.path]} | {run.joint} | {MILLI * run.error:.1f} | {held_out} |"
+        unit = result.unit_of(run.joint)
+        held_out = "" if run.held_out is None else error_text(run.held_out, unit, 1)
+        yield f"| {names[run.path]} | {run.joint} | {error_text(run.error, unit, 1)} | {held_out} |"
     yield "\n## Plots\n"
     for title, name in pictures:
         yield f"![{title}]({name})\n"
@@ -277,6 +281,6 @@ def _model_table(result: FitResult) -> Iterator[str]:
     yield f"| model | free | train | held out | {' | '.join(folds)} | |"
     yield f"|---|--:|--:|--:|{'--:|' * len(folds)}---|"
     for one in result.compared:
-        cells = " | ".join(f"{MILLI * one.by_fold[name]:.1f}" for name in folds)
-        errors = f"{MILLI * one.train:.1f} | {MILLI * one.held_out:.1f} | {cells}"
+        cells = " | ".join(error_text(one.by_fold[name], one.unit, 1) for name in folds)
+        errors = f"{error_text(one.train, one.unit, 1)} | {error_text(one.held_out, one.unit, 1)} | {cells}"
         yield f"| {one.name} | {one.parameters} | {errors} | {'chosen' if one.chosen else ''} |"

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..actuator.config import ActuatorConfig
-from ..files import replacing
+from ..files import json_text, replacing
 from ..logs import Finding
 from ..robot_files.provenance import Provenance, Scaled
 from ..robot_files.yaml import ActuatorEntry, save_actuators
@@ -24,12 +23,12 @@ from .model import ENCODER_OFFSET, Model, place_of
 from .plants.plant import Plant, Trials
 from .plants.robot import LARGEST_OFFSET
 from .refine import CONFIDENCE, Varying
+from .units import at_joint, in_shown, key_of, means_by_unit, only_mean, to_shown
 from .verdict import Verdict, useless
 
 if TYPE_CHECKING:
     from .select import Compared
 
-MILLI = 1e3
 _FAR = 0.99
 """Share of the largest encoder offset above which a warning is given."""
 
@@ -64,9 +63,9 @@ class RunError:
     path: str
     joint: str
     error: float
-    """Mean absolute error of the position [rad] if the run was among those fitted to."""
+    """Mean absolute error of the position [rad or m] if the run was among those fitted to."""
     held_out: float | None = None
-    """Mean absolute error [rad] of a model fitted without this run; None if no run was held out."""
+    """Mean absolute error [rad or m] of a model fitted without this run; None if no run was held out."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +90,15 @@ class FittedJoint:
     def links(self) -> dict[str, float]:
         """Fitted and known values of the link that the joint moves, by path."""
         return self.model.links_at(self.values)
+
+    def unit_at(self, path: str, unit: str) -> str:
+        """Return the unit of a parameter, given that of the joint's position.
+
+        Args:
+            path: Path of the parameter.
+            unit: Unit of the position, ``"rad"`` or ``"m"``.
+        """
+        return at_joint(place_of(self.model.actuator, path).declared.unit, path, unit)
 
 
 @dataclass(frozen=True)
@@ -155,14 +163,33 @@ class FitResult:
 
     @property
     def error(self) -> float:
-        """Mean absolute error of the position over joints and runs [rad]."""
-        return float(np.mean([run.error for run in self.runs]))
+        """Mean absolute error of the position over joints and runs [rad, or m if all joints slide].
+
+        Raises:
+            StateError: Some joints turn and some slide; see `errors`.
+        """
+        return only_mean(self.errors, "'errors'")
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Mean absolute errors of the joints that turn [rad] and slide [m], by this unit."""
+        return means_by_unit([run.error for run in self.runs], [self.unit_of(run.joint) for run in self.runs])
 
     @property
     def held_out(self) -> float | None:
-        """Mean absolute error of the position in held-out runs [rad]; None if no run was held out."""
-        found = [run.held_out for run in self.runs if run.held_out is not None]
-        return float(np.mean(found)) if found else None
+        """Mean absolute error of the position in held-out runs [rad, or m if all joints slide]; None without such runs.
+
+        Raises:
+            StateError: Some joints turn and some slide; see `held_out_errors`.
+        """
+        return only_mean(self.held_out_errors, "'held_out_errors'") if self.held_out_errors else None
+
+    @property
+    def held_out_errors(self) -> dict[str, float]:
+        """Mean absolute errors in held-out runs [rad or m], by this unit; empty if no run was held out."""
+        found = [run for run in self.runs if run.held_out is not None]
+        errors = (run.held_out for run in found if run.held_out is not None)
+        return means_by_unit(errors, [self.unit_of(run.joint) for run in found])
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -201,8 +228,8 @@ class FitResult:
     def _provenance(self) -> Provenance:
         return Provenance(
             models={joint.name: joint.model.name for joint in self.joints},
-            error=self.error,
-            held_out=self.held_out,
+            error=self.errors,
+            held_out=self.held_out_errors,
             logs=tuple(sorted(log_names(run.path for run in self.runs).values())),
             seed=self.seed,
             dt=self.dt,
@@ -215,9 +242,13 @@ class FitResult:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result as plain data for JSON, with errors in mrad."""
+        """Return the result as plain data for JSON, with errors in mrad, and in mm for joints that slide."""
+        held_out = self.held_out_errors
         return {
-            "mae_mrad": {"train": self.error * MILLI, "held_out": _milli(self.held_out)},
+            **{
+                key_of("mae", unit): {"train": in_shown(error, unit), "held_out": in_shown(held_out.get(unit), unit)}
+                for unit, error in self.errors.items()
+            },
             "verdict": {verdict.joint: verdict.as_dict() for verdict in self.verdicts},
             "warnings": list(self.warnings),
             "converged": self.converged,
@@ -227,14 +258,11 @@ class FitResult:
             "seed": self.seed,
             "seconds": self.seconds,
             "dt": self.dt,
-            "joints": {joint.name: _joint_as_dict(joint) for joint in self.joints},
-            "runs": [
-                {"log": r.path, "joint": r.joint, "train_mrad": r.error * MILLI, "held_out_mrad": _milli(r.held_out)}
-                for r in self.runs
-            ],
+            "joints": {joint.name: _joint_as_dict(joint, self.unit_of(joint.name)) for joint in self.joints},
+            "runs": [_run_as_dict(run, self.unit_of(run.joint)) for run in self.runs],
             "models": [compared.as_dict() for compared in self.compared],
             "findings": list(self.findings),
-            **offsets_as_dict(self.encoder_offsets),
+            **offsets_as_dict(self.encoder_offsets, self.unit_of),
             **({"robots": self.per_robot, "units": self.per_robot} if self.per_robot else {}),  # and the former key
         }
 
@@ -257,15 +285,20 @@ class FitResult:
     def save_json(self, path: PathLike) -> None:
         """Write `as_dict` as JSON."""
         with replacing(Path(path)) as partial:
-            partial.write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
+            partial.write_text(json_text(self.as_dict()) + "\n", encoding="utf-8")
 
     def with_held_out(self, errors: np.ndarray, compared: tuple[Compared, ...]) -> FitResult:
-        """Return the result with errors on held-out runs [rad], shape (R, J), and the compared models."""
+        """Return the result with errors on held-out runs [rad or m], shape (R, J), and the compared models."""
         runs = tuple(
             dataclasses.replace(run, held_out=float(error))
             for run, error in zip(self.runs, np.ravel(errors), strict=True)
         )
-        return dataclasses.replace(self, runs=runs, compared=compared)
+        by_joint = np.mean(errors, axis=0)
+        verdicts = tuple(
+            dataclasses.replace(verdict, held_out=float(error))
+            for verdict, error in zip(self.verdicts, by_joint, strict=True)
+        )
+        return dataclasses.replace(self, runs=runs, verdicts=verdicts, compared=compared)
 
 
 def encoder_offsets(per_log: Varying) -> dict[str, dict[str, float]]:
@@ -282,10 +315,14 @@ def named_offsets(offsets: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[
     return zip(log_names(offsets).values(), offsets.values(), strict=True)
 
 
-def offsets_as_dict(offsets: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """Return encoder offsets as plain data for JSON [mrad], under the present and the former key."""
-    found = {log: {joint: MILLI * offset for joint, offset in own.items()} for log, own in offsets.items()}
-    return {"encoder_offsets_mrad": found, "zeros_mrad": found} if found else {}
+def offsets_as_dict(offsets: Mapping[str, Mapping[str, float]], unit_of: Callable[[str], str]) -> dict[str, Any]:
+    """Return encoder offsets as plain data for JSON, in mrad, and in mm for joints that slide."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for log, own in offsets.items():
+        for joint, offset in own.items():
+            of_log = found.setdefault(key_of("encoder_offsets", unit_of(joint)), {}).setdefault(log, {})
+            of_log[joint] = to_shown(offset, unit_of(joint))
+    return dict(found)
 
 
 def large_offsets(offsets: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
@@ -299,17 +336,19 @@ def large_offsets(offsets: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
                 )
 
 
-def _milli(error: float | None) -> float | None:
-    return None if error is None else error * MILLI
+def _run_as_dict(run: RunError, unit: str) -> dict[str, Any]:
+    errors = {"train": run.error, "held_out": run.held_out}
+    shown = {key_of(name, unit): in_shown(error, unit) for name, error in errors.items()}
+    return {"log": run.path, "joint": run.joint, **shown}
 
 
-def _joint_as_dict(joint: FittedJoint) -> dict[str, Any]:
+def _joint_as_dict(joint: FittedJoint, unit: str) -> dict[str, Any]:
     parameters = {
         p.path: {
             "value": p.value,
             "interval": [p.low, p.high],
             "confidence": CONFIDENCE,
-            "unit": place_of(joint.model.actuator, p.path).declared.unit,
+            "unit": joint.unit_at(p.path, unit),
             **({"at_bound": p.at_bound} if p.at_bound else {}),
             **({"more_than": p.above} if p.above else {}),
         }

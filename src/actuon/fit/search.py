@@ -17,9 +17,11 @@ import numpy as np
 
 from ..errors import require
 from ..typing import PathLike
+from .interrupts import check
 from .model import Model, from_unit, to_unit
 from .plants.plant import Plant
 from .resume import SearchLog, search_inputs
+from .units import error_scales
 from .workers import Progress, ProgressFactory, Workers
 
 _FEWEST = 2
@@ -67,7 +69,8 @@ class SearchResult:
     values: list[np.ndarray]
     """Values of the free parameters of each joint, shape (P,)."""
     errors: np.ndarray
-    """Mean absolute error of the position [rad] over the runs by joint, shape (J,)."""
+    """Mean absolute error of the position [rad or m] over the runs by joint, shape (J,). If joints are searched
+    together, that of all, as a share of the motion if some turn and some slide."""
     generations: int
     evaluations: int
     """Number of candidates simulated, each in all runs."""
@@ -106,10 +109,11 @@ class CmaSearch:
         spare = np.full(self._dimension - len(self._parameters), 0.5)
         begin = np.concatenate([to_unit(self._parameters, np.concatenate(task.begin)), spare])
         self._cma = self._started(begin)
+        self._scales = error_scales(task.plant)
         self._log = SearchLog(task.resume, lambda: search_inputs(task.plant, task.models, task.options, task.begin))
         self._best, self._reference, self._since = begin, math.inf, 0
         self.error = math.inf
-        """Smallest mean absolute error so far [rad]."""
+        """Smallest mean absolute error so far [rad or m; a share of the motion if joints have both]."""
         self.generation = 0
         """Number of generations so far."""
 
@@ -145,7 +149,7 @@ class CmaSearch:
         if errors is None:
             errors = task.plant.errors(task.plant.trials(task.models, self._values(asked))).mean(axis=1)
             self._log.add(errors)
-        self._learn(asked, errors.mean(axis=1))
+        self._learn(asked, (errors / self._scales).mean(axis=1))
         self.generation += 1
         is_better = self.error < self._reference * (1.0 - task.options.tolerance)
         self._reference = self.error if is_better else self._reference
@@ -185,6 +189,7 @@ def run_task(task: SearchTask, progress: Progress | None = None) -> SearchResult
     search = CmaSearch(task)
     try:
         while not search.is_done:
+            check()
             search.step()
             if progress is not None:
                 progress(search.generation, search.errors)
@@ -311,15 +316,13 @@ def _side_by_side(joints: Sequence[Sequence[SearchTask]], told: Progress | None)
     try:
         while running := [search for search in every if not search.is_done]:
             for search in running:
+                check()
                 search.step()
             if told is not None and not all(search.is_done for search in running):
                 best = [np.min([search.errors for search in starts], axis=0) for starts in parts]
                 told(max(search.generation for search in every), np.concatenate(best))
     except KeyboardInterrupt:
         is_interrupted = True
-        for search in every:
-            if not search.generation and not search.is_done:  # each needs a result
-                search.step()
     return [[search.result(interrupted=is_interrupted) for search in starts] for starts in parts]
 
 

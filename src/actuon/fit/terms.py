@@ -31,6 +31,7 @@ from ..components.transmissions.gear import GearTransmissionConfig
 from ..components.transmissions.series_elastic import SeriesElasticTransmissionConfig
 from ..errors import ParameterError, listed
 from ..logs import Log
+from ..logs.noise import without_spikes
 from .model import LOG, Model, Parameter, setting_of, value_at, with_values
 from .plants.plant import Scales
 
@@ -502,9 +503,10 @@ def duty_gain(logs: Sequence[Log], joint: str, setting: str = "") -> float | Non
             return None
         on = np.ones(len(log), bool) if logged.enabled is None else logged.enabled.astype(bool)
         factor = setting_of(log.settings, setting, "controller.kp") if setting else 1.0
+        position = without_spikes(logged.position)
         duties.append(logged.extra["duty"][on])
-        errors.append(factor * (logged.command - logged.position)[on])
-        rates.append(factor * np.gradient(logged.position, log.time)[on])
+        errors.append(factor * (logged.command - position)[on])
+        rates.append(factor * np.gradient(position, log.time)[on])
     duty, error, rate = (np.concatenate(parts) for parts in (duties, errors, rates))
     full = float(np.abs(duty).max(initial=0.0))
     if full == 0.0 or np.mean(np.abs(duty) >= 0.999 * full) < _FULL_SHARE:

@@ -3,26 +3,28 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from ..logs import JointLog, Log
-from ..logs.units import default, held_in
+from ..logs.checks import is_still
+from ..logs.noise import motion_of, noise_of
+from .units import in_shown, key_of, shown_unit, to_shown
 
-Level = Literal["good", "poor", "bad"]
-_NOISE = 5.0
+Level = Literal["good", "limited", "bad"]
+_NOISE = 10.0
 """Largest error of a good fit, as a multiple of the noise of the logs."""
+_FINEST = 1e-4
+"""Smallest noise that counts, as a share of the motion: that of an encoder of about 14 bits."""
 _USUAL_LAG, _LONGEST_LAG = 0.25, 2.0
 """Usual and longest delay between commands and positions that is searched [s]."""
 _LAGS = 81
 _SAMPLES = 2000
 """Maximum number of samples of a run for the predictors."""
-_ORDERS = (3, 4, 5, 6)
-"""Orders of the differences for the estimate of the noise."""
 _CLEARLY = 0.5
 """Ratio of errors below which a predictor explains the log better than another one."""
 _WELL = 0.25
@@ -40,7 +42,7 @@ _AS_IT_IS, _OPPOSITE, _SHIFTED, _STILL = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on the fit of one joint, from mean absolute errors of the position [rad or m].
+    """Verdict on the motor of one joint, from mean absolute errors of the position [rad or m].
 
     Examples:
         >>> simple = {"as_command": 0.142, "simplest": 0.142, "simplest_name": "position = command"}
@@ -56,7 +58,7 @@ class Verdict:
     error: float
     """Error of the fit."""
     noise: float
-    """Noise of the measured positions: encoder resolution and random noise."""
+    """Noise of the measured positions: encoder resolution and random noise, at least 1/10 000 of the motion."""
     as_command: float | None
     """Error of "position = command"; None if no positions were commanded."""
     simplest: float
@@ -65,21 +67,47 @@ class Verdict:
     """Name of that predictor."""
     cause: str = ""
     """Why the logs cannot be fitted, if they show it: wrong signs or clocks."""
+    doubt: str = ""
+    """Reason to doubt the parameters, such as one at a bound."""
     unit: str = "rad"
     """Unit of the position: rad, or m for a sliding joint."""
+    held_out: float | None = None
+    """Error in runs that the model was not fitted to, which the level is of; None if no run was held out."""
+    moves: bool = True
+    """Whether the joint moves further than the noise of its positions."""
+    rests_on: str = ""
+    """Assumption of the parameters, such as the stated mass."""
 
     @property
     def level(self) -> Level:
         """Quality of the fit.
 
-        ``"bad"`` above 5 times the noise and above the largest useful error, that of a trivial predictor; ``"poor"``
-        above 5 times the noise and above a quarter of the largest useful error, or if signs or clocks are wrong; else
-        ``"good"``.
+        ``"bad"`` above the largest useful error, that of a trivial predictor or half of that of "no motion", and if the
+        joint does not move; ``"good"`` up to 10 times the noise and a quarter of the largest useful error, if neither
+        logs nor parameters speak against it; else ``"limited"``.
         """
-        noise, most = _NOISE * self.noise, _largest_useful(self.simplest_name, self.simplest)
-        if not self.error <= max(noise, most):
+        if not self.moves or not self.judged <= self._most:
             return "bad"
-        return "good" if self.error <= max(noise, _WELL * most) and not self.cause else "poor"
+        return (
+            "good"
+            if self.judged <= _NOISE * self.noise and self._is_clear and not (self.cause or self.doubt)
+            else "limited"
+        )
+
+    @property
+    def judged(self) -> float:
+        """Error that the level is of: in held-out runs, if any."""
+        return self.error if self.held_out is None else self.held_out
+
+    @property
+    def _most(self) -> float:
+        """Largest useful error."""
+        return _largest_useful(self.simplest_name, self.simplest)
+
+    @property
+    def _is_clear(self) -> bool:
+        """Whether no trivial predictor is nearly as good."""
+        return self.judged <= _WELL * self._most
 
     @property
     def is_useless(self) -> bool:
@@ -88,24 +116,48 @@ class Verdict:
 
     def sentence(self) -> str:
         """Return the verdict in words."""
-        error, noise, simplest = map(self._milli, (self.error, self.noise, self.simplest))
-        times = f"{_rounded(self.error / self.noise)} times " if self.noise > 0.0 else ""
-        text = f"{self.joint}: {self.level} fit: error {error}, {times}the noise of the logs ({noise})"
+        text = f"{self.joint}: {self.level} fit: error {self._milli(self.error)}"
+        if self.held_out is not None:
+            text += f", {self._milli(self.held_out)} in held-out runs"
+        times = f"{_rounded(self.judged / self.noise)} times " if self.noise > 0.0 else ""
+        text += f", {times}the noise of the logs ({self._milli(self.noise)}); "
+        simplest = f"'{self.simplest_name}' has {self._milli(self.simplest)}"
         if self.is_useless:
             half = ", and a useful fit at most half of that" if self.simplest_name == _STILL else ""
-            cause = self.cause or "see the findings in the logs, and try another model"
-            return f"{text}; '{self.simplest_name}' has {simplest}{half}: {cause}"
-        others = f"'{self.simplest_name}' has {simplest}"
-        if self.as_command is not None and self.simplest_name != _AS_IT_IS:
-            others = f"'{_AS_IT_IS}' has {self._milli(self.as_command)}, {others}"
-        text = f"{text}; {others}"
-        return f"{text}. {self.cause[0].upper()}{self.cause[1:]}" if self.cause else text
+            text += f"{simplest}{half}: {self._why}"
+        else:
+            if self.as_command is not None and self.simplest_name != _AS_IT_IS:
+                text += f"'{_AS_IT_IS}' has {self._milli(self.as_command)}, "
+            text += f"{simplest}. {self._why[0].upper()}{self._why[1:]}" if self._why else simplest
+        return f"{text}. {self.rests_on[0].upper()}{self.rests_on[1:]}" if self.rests_on else text
+
+    @property
+    def _why(self) -> str:
+        """Reason why the fit is not good, and the remedy; empty for a good one."""
+        if not self.moves:
+            return "the joint does not move further than its noise; record motion"
+        if self.level == "good":
+            return ""
+        if self.level == "bad":
+            return self.cause or "see the findings in the logs, and try another model"
+        if self.cause:
+            return self.cause
+        reasons = [self.doubt] if self.doubt else []
+        if self.judged > _NOISE * self.noise:
+            reasons.append(
+                "other effects, such as a limit or load-dependent friction, may explain the rest: compare models"
+            )
+        elif not self._is_clear:
+            reasons.append(
+                "a trivial predictor is nearly as good, so the logs show little of the motor: record faster motion"
+            )
+        return ". ".join(f"{reason[0].upper()}{reason[1:]}" if i else reason for i, reason in enumerate(reasons))
 
     def _milli(self, value: float) -> str:
-        return f"{1e3 * value:.3g} m{self.unit}"
+        return f"{to_shown(value, self.unit):.3g} {shown_unit(self.unit)}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain data for JSON, with errors in mrad, or in mm if the unit is m.
+        """Return the verdict as plain data for JSON, with errors in mrad, or in mm for a joint that slides.
 
         Examples:
             >>> simple = {"as_command": 0.142, "simplest": 0.142, "simplest_name": "position = command"}
@@ -113,56 +165,78 @@ class Verdict:
             >>> verdict.as_dict()["level"], verdict.as_dict()["error_mrad"]
             ('good', 1.3)
         """
+        errors = {
+            "error": self.error,
+            "held_out": self.held_out,
+            "noise": self.noise,
+            "as_command": self.as_command,
+            "simplest": self.simplest,
+        }
         return {
             "level": self.level,
             "text": self.sentence(),
             "useless": self.is_useless,
             "unit": self.unit,
-            "error_mrad": 1e3 * self.error if np.isfinite(self.error) else None,
-            "noise_mrad": 1e3 * self.noise,
-            "as_command_mrad": None if self.as_command is None else 1e3 * self.as_command,
-            "simplest_mrad": 1e3 * self.simplest,
+            **{key_of(name, self.unit): in_shown(error, self.unit) for name, error in errors.items()},
             "simplest": self.simplest_name,
-            "cause": self.cause,
+            "cause": self._why,
+            "moves": self.moves,
+            "rests_on": self.rests_on,
         }
 
 
-def judge(runs: Sequence[Log], joints: Sequence[str], errors: np.ndarray) -> tuple[Verdict, ...]:
-    """Compare the errors of a fit with the noise of its runs and with trivial predictors.
+def judge(
+    runs: Sequence[Log],
+    joints: Sequence[str],
+    errors: np.ndarray,
+    *,
+    units: Sequence[str] | None = None,
+    doubts: Mapping[str, str] | None = None,
+    rests_on: str = "",
+) -> tuple[Verdict, ...]:
+    """Compare the errors of motors with the noise of their runs and with trivial predictors.
 
     Args:
-        runs: Runs of the fit.
+        runs: Runs of the motors.
         joints: Names of the joints.
         errors: Mean absolute errors by run and joint [rad or m], shape (R, J).
+        units: Units of the positions, ``"rad"`` or ``"m"``, by joint. Default: those of the logs.
+        doubts: Reasons to doubt the parameters, such as one at a bound, by joint.
+        rests_on: Assumption of the parameters.
     """
-    return tuple(_judge(runs, name, float(errors[:, j].mean())) for j, name in enumerate(joints))
+    units = units or [runs[0].joint(name).unit for name in joints]
+    found = [_judge(runs, name, float(errors[:, j].mean())) for j, name in enumerate(joints)]
+    return tuple(
+        dataclasses.replace(verdict, unit=unit, doubt=(doubts or {}).get(verdict.joint, ""), rests_on=rests_on)
+        for verdict, unit in zip(found, units, strict=True)
+    )
 
 
 def _judge(runs: Sequence[Log], name: str, error: float) -> Verdict:
-    noise = float(np.mean([noise_of(run.joint(name).position) for run in runs]))
     found = [_Predictors.of(run.time, run.joint(name)) for run in runs]
     still = float(np.mean([each.still for each in found]))
-    logged = [run.joint(name).units.get("position", default("position")) for run in runs]
-    unit = held_in("position", logged[0])
+    noise = float(np.mean([noise_of(run.joint(name).position) for run in runs]))
+    noise = max(noise, _FINEST * still)
+    moves = not all(is_still(run.time, run.joint(name)) for run in runs)
     if any(each.as_command is None for each in found):
-        return Verdict(name, error, noise, None, still, _STILL, unit=unit)
+        return Verdict(name, error, noise, None, still, _STILL, moves=moves)
     as_command = float(np.mean([each.as_command for each in found]))
     followed = float(np.mean([each.followed for each in found]))
     opposite = float(np.mean([each.opposite for each in found]))
     shifted = float(np.mean([each.shifted for each in found]))
     simple = min(as_command, followed)
+    predictors = {_AS_IT_IS: as_command, _STILL: still}
     cause = ""
-    if opposite < min(_CLEARLY * simple, _NEARLY * shifted):
+    if moves and opposite < min(_CLEARLY * simple, _NEARLY * shifted):
         cause = "position and command have opposite signs; state the 'sign' of one in a mapping of columns"
-    elif shifted < _CLEARLY * simple:
+        predictors |= {_OPPOSITE: opposite, _SHIFTED: shifted}
+    elif moves and shifted < _CLEARLY * simple:
         lag = float(np.median([each.lag for each in found]))
         where = f"{-lag:.2g} s before" if lag < 0.0 else f"{lag:.2g} s after"
         cause = f"positions come {where} their commands: the two are on different clocks, or logged in different rows"
-    predictors = {_AS_IT_IS: as_command, _STILL: still}
-    if cause:
         predictors |= {_OPPOSITE: opposite, _SHIFTED: shifted}
     best = min(predictors, key=lambda each: _largest_useful(each, predictors[each]))
-    return Verdict(name, error, noise, as_command, predictors[best], best, cause, unit)
+    return Verdict(name, error, noise, as_command, predictors[best], best, cause, moves=moves)
 
 
 def _largest_useful(name: str, error: float) -> float:
@@ -188,7 +262,7 @@ class _Predictors:
 
     @classmethod
     def of(cls, time: np.ndarray, joint: JointLog) -> _Predictors:
-        still = float(np.abs(joint.position - np.median(joint.position)).mean())
+        still = motion_of(joint.position)
         on = slice(None) if joint.enabled is None else joint.enabled
         if joint.command is None or len(time[on]) < 2:
             return cls(still)
@@ -215,23 +289,6 @@ def _errors(time: np.ndarray, joint: JointLog, rows: np.ndarray, lag: float) -> 
         return float(np.abs(off - np.median(off)).mean()) if len(off) else np.inf
 
     return error(position - command), error(position + command)
-
-
-def noise_of(position: np.ndarray) -> float:
-    """Estimate the mean absolute error of measured positions [rad or m].
-
-    The rounding error of an encoder is a quarter of its step. Random noise is estimated from differences in time of
-    high order: all orders show the same noise, while the differences of smooth motion decrease from order to order.
-    """
-    steps = np.abs(np.diff(position))
-    if not steps.any() or len(position) < 8:
-        return 0.0
-    resolution = float(np.quantile(steps[steps > 0.0], 0.01)) / 4.0
-    deviations = (
-        float(np.median(np.abs(np.diff(position, order)))) / (0.6745 * math.sqrt(math.comb(2 * order, order)))
-        for order in _ORDERS
-    )
-    return max(resolution, 0.8 * min(deviations))
 
 
 def _rounded(times: float) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import ActuonError, Option, ParameterError, StateError, require
 from ..version import __version__
+from .interrupts import check
 
 Progress = Callable[[int, np.ndarray], None]
 """Callback after each generation, with its number and the smallest error of each joint [rad], shape (J,)."""
@@ -60,6 +61,7 @@ class LocalWorkers:
     ) -> Iterator[_Result]:  # fmt: skip
         """See `Workers.map`."""
         for task, title in zip(tasks, titles, strict=True):
+            check()
             yield function(task, progress(title) if progress is not None else None)
 
 
@@ -105,17 +107,14 @@ class RayWorkers:
         board = ray.remote(num_cpus=0)(_Board).remote()
         run = ray.remote(num_cpus=1)(_run)
         running = [run.remote(function, task, number, board, __version__) for number, task in enumerate(tasks)]
-        is_stopped = False
         for awaited in running:
             is_done = False
             while not is_done:
                 try:
+                    check()
                     is_done = bool(ray.wait([awaited], timeout=_POLL)[0])
                     _tell(ray.get(board.news.remote()), titles, progress)
                 except KeyboardInterrupt:
-                    if is_stopped:
-                        raise
-                    is_stopped = True
                     board.stop.remote()
             yield self._result(awaited)
 

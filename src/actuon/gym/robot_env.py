@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from gymnasium import logger
@@ -66,6 +66,9 @@ class RobotEnv(VectorEnv):
         dt: Time step of physics and motors [s]. Default: that of the robot's file.
         substeps: Time steps per step of the environment. Default: those of 20 ms.
         episode_seconds: Length of an episode [s].
+        on_divergence: If a robot diverges, ``"raise"`` a `SimulationError`, or ``"terminate"`` the episode of its
+            environment: it returns to the start with reward 0, the others continue, and ``infos["diverged"]`` holds
+            the name of the joint that caused it, None for others, with the mask ``infos["_diverged"]``.
         autoreset_mode: When an environment that ended is reset: in the next step, in the same step, or by `reset` only.
         render_mode: ``"rgb_array"`` if `render` is used.
         width: Width of images [px].
@@ -98,6 +101,7 @@ class RobotEnv(VectorEnv):
         dt: float | None = None,
         substeps: int | None = None,
         episode_seconds: float = 20.0,
+        on_divergence: Literal["raise", "terminate"] = "raise",
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
         width: int = 480,
@@ -124,6 +128,9 @@ class RobotEnv(VectorEnv):
                 raise ParameterError(f"{name}: got {shown(count)}; must be a whole number ≥ 1")
         if not _is_number(action_scale) or not np.isfinite(action_scale):
             raise ParameterError(f"action_scale: got {shown(action_scale)}; must be a finite number [rad or m]")
+        if on_divergence not in ("raise", "terminate"):
+            raise ParameterError(f"on_divergence: got {shown(on_divergence)}; must be 'raise' or 'terminate'")
+        self.on_divergence = on_divergence
         self.autoreset_mode = _checked_mode(autoreset_mode)
         self.render_mode = render_mode
         self._reward, self._observation, self._terminated = reward, observation, terminated
@@ -273,7 +280,8 @@ class RobotEnv(VectorEnv):
         Raises:
             ArrayError: Actions have another shape, or one is NaN or infinite; the state is unchanged.
             ArrayError: A reward or an observation is NaN or infinite.
-            SimulationError: `reset` was not called; or a robot diverged, see `MujocoSimulation.step`.
+            SimulationError: `reset` was not called; or a robot diverged, see `MujocoSimulation.step`, unless
+                ``on_divergence`` is ``"terminate"``.
 
         Examples:
             >>> envs = actuon.gym.QuadrupedEnv(num_envs=2)
@@ -287,15 +295,16 @@ class RobotEnv(VectorEnv):
         given = self._checked_actions(actions)
         starting = np.flatnonzero(self._ended)
         self._command(given)
-        self.simulation.step(self.substeps)
+        diverged = self._step_physics()
         self._steps += 1
         self.last_action, self.action = self.action, given
         self._moved()
         failed = self._terminations()
         rewards = self._rewards()
+        failed[list(diverged)], rewards[list(diverged)] = True, 0.0
         late = ~failed & (self._steps >= self.max_episode_steps)
         self._advance()
-        infos: dict[str, Any] = {}
+        infos = self._divergence_infos(diverged)
         observations = self._observations()
         for unused in (rewards, failed, late, observations):  # of environments that ended before this step
             unused[starting] = 0
@@ -304,7 +313,7 @@ class RobotEnv(VectorEnv):
         self._ended = failed | late
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
             starting = np.flatnonzero(self._ended)
-            infos = self._final(observations, starting)
+            infos |= self._final(observations, starting)
         if starting.size:
             self._start(starting)
             observations[starting] = self._checked("observation", self._observations(), starting)
@@ -330,6 +339,26 @@ class RobotEnv(VectorEnv):
             self._camera.close()
             self._camera = None
         self.simulation.close()
+
+    def _step_physics(self) -> Mapping[int, str | None]:
+        """Step, and return the environments that diverged, which are at the start again, with the joint."""
+        try:
+            self.simulation.step(self.substeps)
+        except SimulationError as error:
+            if self.on_divergence == "raise" or not error.diverged:
+                raise
+            self.simulation.reset(np.array(list(error.diverged)))
+            return {env: joint for env, joint in error.diverged.items() if not self._ended[env]}
+        return {}
+
+    def _divergence_infos(self, diverged: Mapping[int, str | None]) -> dict[str, Any]:
+        """Return the infos of environments that diverged, in the form of Gymnasium's vector environments."""
+        if not diverged:
+            return {}
+        joints, mask = np.full(self.num_envs, None, dtype=object), np.zeros(self.num_envs, dtype=bool)
+        for env, joint in diverged.items():
+            joints[env], mask[env] = joint, True
+        return {"diverged": joints, "_diverged": mask}
 
     # Hooks of subclasses
 

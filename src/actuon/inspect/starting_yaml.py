@@ -106,13 +106,17 @@ def _called(patterns: list[str]) -> str:
     return f"{short[0]}_to_{short[-1]}"
 
 
-def save_starting_yaml(robot: Path, found: OwnDrives, path: Path) -> list[Group]:
+def save_starting_yaml(
+    robot: Path, found: OwnDrives, path: Path, unstable: Mapping[str, str] | None = None
+) -> list[Group]:
     """Write the drives of a robot as an ``actuon.yaml``, which is read back before the file appears.
 
     Args:
         robot: The robot's file.
         found: Its drives.
         path: The output file.
+        unstable: Joints whose gains are unstable as explicit efforts, with a comment. Their entries get
+            ``effort_mode: auto``.
 
     Returns:
         The entries.
@@ -122,7 +126,7 @@ def save_starting_yaml(robot: Path, found: OwnDrives, path: Path) -> list[Group]
     if not groups:
         raise RobotFileError(why_no_entries(robot, found))
     with replacing(path) as partial:
-        partial.write_text(_text(robot, found, groups), encoding="utf-8", newline="\n")
+        partial.write_text(_text(robot, found, groups, unstable or {}), encoding="utf-8", newline="\n")
         match_joints(load_actuators(partial), [joint.name for joint in found.joints])
     return groups
 
@@ -138,7 +142,7 @@ def why_no_entries(robot: Path, found: OwnDrives) -> str:
     return f"'{robot}' has no joint for an actuator: {reasons}{advice if has_tendon else ''}"
 
 
-def _text(robot: Path, found: OwnDrives, groups: list[Group]) -> str:
+def _text(robot: Path, found: OwnDrives, groups: list[Group], unstable: Mapping[str, str]) -> str:
     lines = [
         *_comment(
             f"Actuators of {robot.name}, from its own drives and limits. Comments state the source of each value."
@@ -166,7 +170,7 @@ def _text(robot: Path, found: OwnDrives, groups: list[Group]) -> str:
         lines += ["#", *_comment(f"Left out, {why_not}: {', '.join(names)}.")]
     lines += ["version: 1", "actuators:"]
     for group in groups:
-        lines += _entry(group)
+        lines += _entry(group, next((unstable[joint.name] for joint in group.joints if joint.name in unstable), ""))
     return "\n".join(lines) + "\n"
 
 
@@ -180,7 +184,7 @@ def _printable(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else "?" for letter in text).split())
 
 
-def _entry(group: Group) -> list[str]:
+def _entry(group: Group, unstable: str) -> list[str]:
     drive, entry = group.drives[0], group.entry
     slides = group.joints[0].slides
     names = list(dict.fromkeys(joint.name for joint in group.joints))
@@ -189,6 +193,9 @@ def _entry(group: Group) -> list[str]:
         lines += [f"    {line}" for line in _comment(", ".join(names))]
     if slides:
         lines += ["    # slides: N and m"]
+    if unstable:
+        lines += [f"    {line}" for line in _comment(unstable)]
+        lines += ["    effort_mode: auto"]
     sources = group.sources()
     if sources["kd"] == sources["kp"]:
         sources["kd"] = "the same" if drive.is_complete else "also to be set"

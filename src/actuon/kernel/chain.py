@@ -32,6 +32,12 @@ COMMANDS = ("target_q", "target_qd", "feedforward")
 FEEDBACK = ("q", "qd")
 """Measured signals among `SIGNALS`: controllers receive them from sensors, all other stages receive the true values."""
 
+JOINT_SIGNALS = {"joint_q": "q", "joint_qd": "qd"}
+"""Position and velocity of the joint on both sides of a transmission, by the signals that they are before the first."""
+
+ERRORS = {"position_error": ("target_q", "joint_q"), "velocity_error": ("target_qd", "joint_qd")}
+"""Errors at the joint on both sides of a transmission: a command minus a signal of the joint."""
+
 CLIPPED = 1e-6
 """Smallest fraction of the requested effort that a limit removes if it counts as active."""
 
@@ -239,6 +245,7 @@ class Stage:
             tables=self.tables,
             states=self.closing.states,
             defaults=self.defaults,
+            custom_inputs=self.custom_inputs,
         )
 
     def check(self) -> None:
@@ -257,7 +264,7 @@ class Stage:
         own = (*self.params, *self.tables, *self.states, *self.outputs, *local)
         own += tuple(name for name in closing if name != "effort")
         for name in own:
-            if name in SIGNALS or name in ("effort", "dt") or own.count(name) > 1:
+            if name in _BUILT_IN or (name in ERRORS and name not in local) or own.count(name) > 1:
                 raise StructureError(f"'{name}' is declared twice, or is the name of a built-in signal; rename it")
         if len(self.named_laws("")) < len(self.laws):
             names = ", ".join(law.function.key for law in self.laws)
@@ -347,6 +354,7 @@ class Write:
     """Whether it is a measured position or velocity, after sensors."""
 
 
+_BUILT_IN = {*SIGNALS, *JOINT_SIGNALS, "effort", "dt"}
 _RESERVED = {*SIGNALS.values(), "given", "target", "effort", "output", "computed", "kept", "control"}
 _RESERVED |= {"in", "row", "tile", "floats", "ints", "longs"}
 """Prefixes of the kernel's own names, such as ``tile_size``."""
@@ -379,6 +387,7 @@ class Chain:
     def reads(self) -> tuple[str, ...]:
         """Signals that the kernel reads from arrays."""
         asked = {name for stage in self.stages for name in stage.inputs} | {write.signal for write in self.writes}
+        asked |= {JOINT_SIGNALS[name] for name in asked & JOINT_SIGNALS.keys() - self.sources.keys()}
         return tuple(name for name in self.sources if name in asked)
 
     @property
@@ -436,7 +445,8 @@ def check_stages(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) ->
         stages: Stages in order, each with its name in an error.
         sources: Signals available before the first stage.
     """
-    known = {*sources, "dt"}
+    everywhere = dict.fromkeys((*JOINT_SIGNALS, *ERRORS))
+    known = {*sources, *JOINT_SIGNALS, "dt"}
     in_order = list(stages)
 
     def check(label: str, stage: Stage, names: Iterable[str]) -> None:
@@ -444,7 +454,7 @@ def check_stages(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) ->
             if name not in known and name not in dict(stage.defaults):
                 raise StructureError(
                     f"{label} needs '{name}', which is neither its parameter or state nor a signal of an earlier "
-                    f"stage; {listed(name, sorted(known), 'signals')}"
+                    f"stage; {listed(name, [*sorted(known - everywhere.keys()), *everywhere], 'signals')}"
                 )
 
     for label, stage in in_order:

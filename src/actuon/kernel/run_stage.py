@@ -12,7 +12,7 @@ import warp as wp
 
 from .arguments import Argument, Role
 from .build import kernel_for
-from .chain import CONTROL_DT, DIRECT, FEEDBACK, HELD, Chain, Stage, Write, sources
+from .chain import CONTROL_DT, DIRECT, FEEDBACK, HELD, JOINT_SIGNALS, SIGNALS, Chain, Stage, Write, sources
 from .state import Cells, Memory, State
 from .types import Flavour
 
@@ -86,7 +86,8 @@ def _groups(stage: Stage, given: Mapping[str, SignalArray]) -> dict[str, str]:
     Signals of earlier stages need no indices. If all signals of a group are such, it is read through a null array, so
     that the same kernel serves chains with and without these stages.
     """
-    found = {name: group for name, group in sources([stage]).items() if name in given}
+    known = sources([stage]) | {name: SIGNALS[own] for name, own in JOINT_SIGNALS.items()}
+    found = {name: group for name, group in known.items() if name in given}
     indexed = {group for name, group in found.items() if not given[name].is_direct}
     return {name: group for name, group in found.items() if not given[name].is_direct or group not in indexed}
 
@@ -121,6 +122,7 @@ def run_stage(
     stage = dataclasses.replace(component.stage(), closing=None) if stage is None else stage
     through = _groups(stage, given)
     direct = tuple((name, DIRECT) for name in given if name not in through)
+    direct += tuple((name, through[name]) for name in JOINT_SIGNALS if name in through)
     writes = tuple(Write(name, scattered=False, sensed=stage.sensed and name in FEEDBACK) for name in results)
     target = next(iter(results.values()))
     flavour = Flavour.GRAD if target.requires_grad else Flavour.SCALAR

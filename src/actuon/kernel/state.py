@@ -12,7 +12,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import warp as wp
@@ -315,9 +315,8 @@ def _reset_tables(
     tables = {f"{name}_at": np.array(places, np.int32) for name, places in at.items()}
     tables |= {f"{name}_first": np.array(values, dtypes[name]) for name, values in first.items()}
     tables["tiles_masked"] = np.array(masked, np.int32)
-    # On a CPU without a copy, which a captured graph would replay.
-    arrays = {name: wp.array(table, device=device, copy=device != "cpu") for name, table in tables.items()}
-    return max(sum(map(len, at.values())), 1), arrays
+    made = {name: arrays.constant(table, wp.get_device(device)) for name, table in tables.items()}
+    return max(sum(map(len, at.values())), 1), made
 
 
 class State:
@@ -331,25 +330,43 @@ class State:
         num_actuators: Number of DOFs, N.
         names: Names of arrays of shape (N,), or their values after a reset by name. Default value: zero.
         requires_grad: Allocate gradients.
+        fields: Warp arrays by name, instead of all these. They are the attributes, and are not copied; a component's
+            ``compute`` and ``update_state`` take such a state too.
     """
 
     memory: Memory
     """Layout of its arrays."""
     position: int = 0
     """Position of its stage in the memory."""
-    _word_names: ClassVar[Mapping[str, str]] = {}
-    """Names of states in the memory, by names of attributes, if they differ."""
 
     def __init__(
         self,
-        device: wp.Device,
-        num_actuators: int,
-        names: Iterable[str] | Mapping[str, FirstValue],
+        device: wp.Device | None = None,
+        num_actuators: int = 0,
+        names: Iterable[str] | Mapping[str, FirstValue] = (),
         requires_grad: bool = False,
+        **fields: wp.array,
     ):
+        if device is None:
+            self._hold(fields)
+            return
         first = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, 0.0)
         words = [Word(name, first=value) for name, value in first.items()]
         self._show(Memory(Cells.of(num_actuators, device), {0: words}, device, requires_grad), 0)
+
+    def _hold(self, fields: Mapping[str, object]) -> None:
+        """Keep arrays by name, without a memory."""
+        if not fields:
+            raise StateError(f"{type(self).__qualname__}: got no arrays; make states with state()")
+        for name, array in fields.items():
+            if not isinstance(array, wp.array):
+                raise StateError(f"{type(self).__qualname__}.{name}: got {type(array).__name__}; must be a Warp array")
+            setattr(self, name, array)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether its arrays are views of a memory, instead of arrays that were passed."""
+        return "memory" in vars(self)
 
     @classmethod
     def over(cls, memory: Memory, position: int) -> Self:
@@ -363,10 +380,9 @@ class State:
         self._sealed = True
 
     def __getattr__(self, name: str) -> wp.array:
-        word = self._word_names.get(name, name)
-        if "memory" not in vars(self) or (self.position, word) not in self.memory.words:
+        if "memory" not in vars(self) or (self.position, name) not in self.memory.words:
             raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
-        return self.memory.view(self.position, word)
+        return self.memory.view(self.position, name)
 
     def fits(self, other: State) -> bool:
         """Return whether both have the same layout in memory."""
@@ -416,6 +432,16 @@ class State:
 
         States per tile are copied only without a mask, between states with the same cells.
         """
+        if mask is None and not self.is_in_memory:
+            for name, value in vars(self).items():
+                if not isinstance(value, wp.array) and not name.startswith("_"):
+                    raise StateError(
+                        f"{type(self).__qualname__}.{name}: got {type(value).__name__}; must be a Warp array, or the "
+                        "class needs a method assign(other)"
+                    )
+            for name, array in self.arrays().items():
+                wp.copy(array, getattr(other, name))
+            return
         sources = other.arrays()
         if mask is None and all(array.shape == sources[name].shape for name, array in self.arrays().items()):
             for name, array in self.arrays().items():
@@ -441,7 +467,8 @@ class State:
             >>> sorted(state.arrays())
             ['integral', 'integral_rest']
         """
-        own = {name: value for name, value in vars(self).items() if isinstance(value, wp.array)}
+        slots = {field.name: getattr(self, field.name) for field in getattr(self, "__dataclass_fields__", {}).values()}
+        own = {name: value for name, value in (vars(self) | slots).items() if isinstance(value, wp.array)}
         if "memory" not in vars(self):
             return own
         return {name: self.memory.view(at, name) for at, name in self.memory.words if at == self.position} | own
@@ -487,15 +514,59 @@ class State:
             check_finite(f"{where}{name}", array, "; reset such DOFs with reset(mask) before you save the state")
 
 
+class BufferCopy(wp.array):  # type: ignore[misc]
+    """Copy of a part of a delay buffer. ``fill_``, ``zero_`` and ``assign`` change the buffer too.
+
+    `numpy` returns a read-only array, and there are no views, so that no write is lost. Kernels and `wp.copy` write
+    into the copy alone.
+    """
+
+    _write_back: Callable[[np.ndarray], None] | None = None
+
+    @staticmethod
+    def of(values: np.ndarray, device: wp.Device, write_back: Callable[[np.ndarray], None]) -> BufferCopy:
+        """Return a copy of ``values``. ``write_back`` gets new ones, and raises if they are not allowed."""
+        if device.is_capturing:
+            raise StateError("a delay buffer cannot be read or written during graph capture; do it before, or after")
+        made = BufferCopy(values, dtype=wp.dtype_from_numpy(values.dtype), device=device)
+        made._write_back = write_back
+        return made
+
+    def assign(self, src: Any) -> None:
+        """Copy ``src`` into the buffer."""
+        values = src.numpy() if isinstance(src, wp.array) else arrays.numbers(src, "delay buffer")
+        self._write(np.broadcast_to(values, self.shape))
+
+    def fill_(self, value: Any) -> None:
+        """Fill the buffer."""
+        self._write(np.full(self.shape, value))
+
+    def zero_(self) -> None:
+        """Fill the buffer with zeros."""
+        self._write(np.zeros(self.shape))
+
+    def _write(self, values: np.ndarray) -> None:
+        assert self._write_back is not None
+        values = np.ascontiguousarray(values, dtype=wp.dtype_to_numpy(self.dtype))
+        self._write_back(values)
+        super().assign(values)
+
+    def numpy(self) -> np.ndarray:
+        """Return a read-only view."""
+        values: np.ndarray = super().numpy().view()
+        values.flags.writeable = False
+        return values
+
+    def __getitem__(self, key: Any) -> Any:
+        raise StateError("a copy of a delay buffer has no views, whose writes would be lost; index its numpy()")
+
+
 class RingState(State):
-    """Delay buffer: the last values of some signals, for each DOF."""
+    """Delay buffer: the last values of some signals, for each DOF.
 
-    num_pushes: wp.array
-    """Number of valid past values of each DOF, shape (N,)."""
-    write_idx: wp.array
-    """Row written last, shape (tiles,)."""
+    Its arrays are copies whose ``fill_``, ``zero_`` and ``assign`` change the buffer: see `BufferCopy`.
+    """
 
-    _word_names: ClassVar[Mapping[str, str]] = {"num_pushes": "pushes", "write_idx": "newest"}
     depth: int
     """Largest delay [steps]."""
     columns: int
@@ -508,7 +579,35 @@ class RingState(State):
         self.columns = rows // (self.depth + 1)
         super()._show(memory, position)
 
-    def past(self, column: int) -> wp.array:
+    @property
+    def num_pushes(self) -> BufferCopy:
+        """Number of valid past values of each DOF, shape (N,)."""
+        return self._copied("num_pushes", "pushes")
+
+    @property
+    def write_idx(self) -> BufferCopy:
+        """Row written last, shape (tiles,)."""
+        return self._copied("write_idx", "newest")
+
+    def _copied(self, attribute: str, name: str) -> BufferCopy:
+        shape = self.memory.view(self.position, name).shape
+
+        def write_back(values: np.ndarray) -> None:
+            check_range(attribute, values.ravel(), 0, self.depth)
+            grid = self.memory.grid(self.position, name)
+            _write(grid, values.reshape(grid.shape))
+            self.memory.view(self.position, "filled").fill_(0)  # a lower bound: kernels then read each DOF's
+            self._renew_tags()
+
+        values = self.memory.grid(self.position, name).numpy()[0]
+        return BufferCopy.of(values.reshape(shape), self.memory.device, write_back)
+
+    def _renew_tags(self) -> None:
+        """Mark the content as new, and its spare row as unset."""
+        for name, value in (("spare", 0), ("origin", 0), ("tag", next(_serial) << 32)):
+            self.memory.view(self.position, name).fill_(value)
+
+    def past(self, column: int) -> BufferCopy:
         """Return a copy of the past values of a signal, shape (depth, N). Row k is k + 1 steps old; zero if unset.
 
         Examples:
@@ -517,7 +616,16 @@ class RingState(State):
             >>> state.past(0).shape  # target positions: depth and DOFs
             (2, 3)
         """
-        return wp.array(self._past()[column], dtype=wp.float32, device=self.memory.device)
+
+        def write_back(values: np.ndarray) -> None:
+            check_finite("delay buffer", values)
+            rows = self._rows()
+            at = (self.memory.of_tiles(self.position, "newest") - np.arange(self.depth)[:, None]) % (self.depth + 1)
+            np.put_along_axis(rows[column], at, values, axis=0)
+            self.memory.write_ring(self.position, self._in_order(rows))
+            self._renew_tags()
+
+        return BufferCopy.of(np.ascontiguousarray(self._past()[column]), self.memory.device, write_back)
 
     def _past(self) -> np.ndarray:
         """Return the past of all signals, shape (columns, depth, N), the newest first; zero if unset."""
@@ -569,21 +677,24 @@ class RingState(State):
             if name != "past":
                 grid = memory.grid(position, name)
                 _write(grid, np.asarray(values[name]).reshape(grid.shape))
-        rows = np.zeros((self.columns, self.depth + 1, cells.count, cells.width), np.float32)
-        past = np.asarray(values["past"]).reshape(self.columns, self.depth, cells.count, cells.dofs)
-        rows[:, : self.depth, :, : cells.dofs] = past[:, ::-1]  # so that the newest is in row depth - 1
-        lanes = cells.tile.lanes
-        shaped = rows.reshape(self.columns, self.depth + 1, cells.count, cells.width // lanes, lanes)
-        in_place = shaped.transpose(2, 1, 3, 0, 4).reshape(cells.count, self.columns * (self.depth + 1) * cells.width)
-        memory.write_ring(position, in_place)
+        rows = np.zeros((self.columns, self.depth + 1, cells.num_dofs), np.float32)
+        rows[:, : self.depth] = np.asarray(values["past"])[:, ::-1]  # so that the newest is in row depth - 1
+        memory.write_ring(position, self._in_order(rows))
         memory.view(position, "newest").fill_(self.depth - 1)
         pushes = memory.grid(position, "pushes").numpy()[0]
         starts = np.arange(0, cells.dofs, cells.tile_size)
         filled = np.minimum.reduceat(pushes, starts, axis=1) if pushes.size else pushes
         _write(memory.grid(position, "filled"), filled.reshape(1, cells.count, cells.tiles))
-        memory.view(position, "spare").fill_(0)
-        memory.view(position, "origin").fill_(0)
-        memory.view(position, "tag").fill_(next(_serial) << 32)
+        self._renew_tags()
+
+    def _in_order(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows of the ring, shape (columns, rows, N), in their order in memory."""
+        cells, lanes = self.memory.cells, self.memory.cells.tile.lanes
+        padded = np.zeros((self.columns, self.depth + 1, cells.count, cells.width), np.float32)
+        padded[..., : cells.dofs] = rows.reshape(self.columns, self.depth + 1, cells.count, cells.dofs)
+        shaped = padded.reshape(self.columns, self.depth + 1, cells.count, cells.width // lanes, lanes)
+        ordered = shaped.transpose(2, 1, 3, 0, 4)
+        return ordered.reshape(cells.count, self.columns * (self.depth + 1) * cells.width)
 
     def check_arrays(self, where: str, values: Mapping[str, np.ndarray]) -> None:
         """Check arrays for values that no step produces: a kernel would access memory outside of the delay buffer."""

@@ -12,7 +12,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from .arguments import RING_STATES, Argument, Role, array_name, state_buffers
-from .chain import CLIPPED, CLOCK, CONTROL_DT, DIRECT, FEEDBACK, HELD, LIMITED_BY, Chain, Law, Stage, held
+from .chain import (
+    CLIPPED,
+    CLOCK,
+    CONTROL_DT,
+    DIRECT,
+    FEEDBACK,
+    HELD,
+    JOINT_SIGNALS,
+    LIMITED_BY,
+    Chain,
+    Law,
+    Stage,
+    held,
+)
 from .derivatives import DerivativeWriter
 from .lanes import Lanes, Value, indented
 from .types import Flavour
@@ -122,6 +135,9 @@ class _Writer:
                 read = f"{gather}({array}, {through}_indices, {through}_offset, base, count)"
             self._lanes.lines.append(f"{name} = {read}")
             self._signals[signal] = self._derivatives.seeded(signal, Value(name))
+        for signal, own in JOINT_SIGNALS.items():
+            if own in self._signals:
+                self._signals.setdefault(signal, self._signals[own])
         self._sensed = {name: self._signals[name] for name in FEEDBACK if name in self._signals}
         if any(write.signal == LIMITED_BY for write in chain.writes):
             self._init_limited_by()
@@ -187,7 +203,10 @@ class _Writer:
 
     def _view(self, stage: Stage) -> dict[str, Value]:
         """Return the signals for a stage, with measured ones if it is a sensor or controller."""
-        return self._signals | self._sensed if stage.sensed else self._signals
+        if not stage.sensed:
+            return self._signals
+        joint = {name: self._sensed[own] for name, own in JOINT_SIGNALS.items() if own in self._sensed}
+        return self._signals | self._sensed | joint
 
     def _close(self, position: int | None = None) -> None:
         """End the loop over lanes, and store the signals that a stage from ``position`` on needs."""

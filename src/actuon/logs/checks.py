@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .log import Finding, FindingKind, JointLog, Log
+from .noise import is_above_noise, motion_of, noise_of, spikes, without_spikes
 
 _GAP = 5.0
 """Steps of the usual length, from which on a step is a gap."""
@@ -28,6 +29,10 @@ _RELATED, _BETTER = 0.9, 4.0
 correlation with the joint's own command must be."""
 _FURTHEST = 2.0
 """Longest lag of positions behind commands that is searched [s]."""
+_SAG = 0.1
+"""Largest distance of a stated supply from the measured range, as a share, that load and charge explain."""
+_FOLLOWS = 0.5
+"""Correlation with the command from which on a joint moves, however slow the log: fast motion then looks like noise."""
 
 
 def _warning(kind: FindingKind, where: str, text: str) -> Finding:
@@ -79,6 +84,16 @@ def check_joint(log: Log, joint: JointLog, row: Callable[[int], str]) -> Iterato
             "still", joint.name, f"{joint.name}: does not move: the position is {joint.position[0]:.4g} in all samples"
         )
         return
+    if is_still(log.time, joint):
+        lengths = motion_of(joint.position), noise_of(joint.position)
+        moved, noise = (f"{1e3 * each:.2g} m{joint.unit}" for each in lengths)
+        yield _warning(
+            "still",
+            joint.name,
+            f"{joint.name}: does not move: the position stays within {moved} of {np.median(joint.position):.4g} on "
+            f"average, about its noise ({noise})",
+        )
+        return
     yield from _spikes(joint, row)
     yield from _frozen(log.time, joint, row)
     if joint.velocity is not None:
@@ -96,21 +111,32 @@ def check_joint(log: Log, joint: JointLog, row: Callable[[int], str]) -> Iterato
         )
 
 
+def is_still(time: np.ndarray, joint: JointLog) -> bool:
+    """Return whether a joint moves no further than the noise of its positions, and does not follow its command.
+
+    Args:
+        time: Times of the samples [s], shape (T,).
+        joint: The joint.
+    """
+    if is_above_noise(without_spikes(joint.position)):
+        return False
+    rows = _longest_enabled(joint)
+    if joint.command is None or len(time[rows]) < 2:
+        return True
+    return abs(_lag(time[rows], joint.command[rows], joint.position[rows])[1]) < _FOLLOWS
+
+
 def _spikes(joint: JointLog, row: Callable[[int], str]) -> Iterator[Finding]:
-    """Yield a finding on single positions far from both neighbours, if these are close to each other."""
-    position = joint.position
-    if len(position) < 20:
-        return
-    before, after = np.diff(position)[:-1], np.diff(position)[1:]
-    usual = np.quantile(np.abs(np.diff(position)), 0.99) + 1e-9
-    found = np.flatnonzero((np.minimum(np.abs(before), np.abs(after)) > 20.0 * usual) & (before * after < 0.0))
+    """Yield a finding on positions, up to three in a row, far from those around them."""
+    found = np.flatnonzero(spikes(joint.position))
     if len(found):
-        worst = int(found[np.argmax(np.abs(before[found]))])
+        off = np.abs(joint.position - without_spikes(joint.position))
+        worst = int(np.argmax(off))
         yield _warning(
             "spike",
             joint.name,
-            f"{joint.name}: {len(found)} position spike{'s' if len(found) > 1 else ''} of up to "
-            f"{abs(before[worst]):.3g} rad ({row(worst + 1)})",
+            f"{joint.name}: {len(found)} position spike{'s' if len(found) > 1 else ''} of up to {off[worst]:.3g} "
+            f"{joint.unit} ({row(worst)})",
         )
 
 
@@ -254,6 +280,22 @@ def check_joints(log: Log) -> Iterator[Finding]:
             "",
             f"positions lag commands by {abs(np.median(drifts)):.3g} s {more} in the second half than in the first: "
             "their clocks run at different speeds",
+        )
+
+
+def check_supply(log: Log) -> Iterator[Finding]:
+    """Yield a finding if the settings state another supply voltage than the log has."""
+    stated = log.settings.get("vin")
+    measured = next((joint.supply for joint in log.joints if joint.supply is not None), None)
+    if not isinstance(stated, (int, float)) or measured is None:
+        return
+    low, high = (float(end) for end in np.quantile(measured, (0.01, 0.99)))
+    if not (1.0 - _SAG) * low <= stated <= (1.0 + _SAG) * high:
+        yield _warning(
+            "supply",
+            "vin",
+            f"supply: the settings state vin {stated:.4g} V, but the log has {np.median(measured):.4g} V ({low:.4g} to "
+            f"{high:.4g}); a servo model takes the stated one: correct it in the log or in a mapping",
         )
 
 

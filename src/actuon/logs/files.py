@@ -8,10 +8,11 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..errors import LogError, listed
+from ..errors import LogError, listed, located
 from ..files import replacing
 from ..typing import PathLike
 from .formats import ENDINGS, format_of, known_format
+from .formats.content import compressed
 from .log import Log
 from .units import default, held_in
 
@@ -87,5 +88,7 @@ def save_log(path: PathLike, log: Log) -> None:
         for quantity, values in joint.quantities().items():
             unit = held_in(quantity, joint.units.get(quantity, default(quantity)))
             columns[f"{quantity}/{joint.name} [{unit}]"] = values
+    with located(f"'{path}'", LogError):
+        content = form.write(columns, log.settings)
     with replacing(path) as partial:
-        form.write(partial, columns, log.settings)
+        partial.write_bytes(compressed(path, content))

@@ -176,8 +176,14 @@ class AngleUnits:
         if unknown and not any(reasons.values()):
             self._refuse_large()
         unit = "deg" if reasons["deg"] else "rad"
+        slides = [
+            name for name, joint in self.joints.items() if joint["position"].unit is None and _SLIDING.search(name)
+        ]
         for joint in unknown:
             joint["position"] = joint["position"].with_unit(unit)
+        if unit != "deg":
+            for name in slides:
+                self.joints[name]["position"] = self.joints[name]["position"].with_unit("m")
         same = self._find_commands()
         if unknown and reasons["deg"]:
             what = "positions and commands" if same else "positions"

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ..errors import LogError, listed, require, shown
-from .units import held_in
+from .units import default, held_in
 
 SERIES = ("position", "command", "velocity", "effort_command", "enabled", "supply")
 """Fields of `JointLog` that hold a value per sample."""
@@ -50,6 +50,7 @@ FindingKind: TypeAlias = Literal[
     "swapped",
     "lag",
     "drift",
+    "supply",  # a stated voltage that the measured one contradicts
     "robot",  # a change of the robot's file by a plant
 ]
 Severity: TypeAlias = Literal["info", "warning"]
@@ -116,6 +117,16 @@ class JointLog:
     supply: np.ndarray | None = None
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        """Unit of the position, ``"rad"`` or ``"m"``; rad if the file states none.
+
+        Examples:
+            >>> actuon.fit.JointLog("rail", np.zeros(3), units={"position": "mm"}).unit
+            'm'
+        """
+        return held_in("position", self.units.get("position", default("position")))
 
     def quantities(self) -> dict[str, np.ndarray]:
         """Return all series of the joint, by name.

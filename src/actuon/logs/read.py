@@ -159,6 +159,7 @@ class Reader:
         for joint in log.joints:
             self.findings += checks.check_joint(log, joint, self._row)
         self.findings += checks.check_joints(log)
+        self.findings += checks.check_supply(log)
         return dataclasses.replace(log, findings=tuple(self.findings))
 
     def _note(self, text: str, kind: FindingKind, where: str = "", severity: Severity = "info") -> None:

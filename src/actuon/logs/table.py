@@ -101,10 +101,11 @@ class Format:
         endings: Endings of its files, in small letters, the plain one first.
         doc: One line on the layout of a file.
         read: Function that returns the columns of a file, or raises `LogError` with the place.
-        write: Function that writes columns and settings to a file, for ``read``. None: files are only read.
+        write: Function that returns the content of a file with columns and settings, for ``read``; it is compressed if
+            the name ends in ``.gz``. None: files are only read.
     """
 
     endings: tuple[str, ...]
     doc: str
     read: Callable[[Path], Table]
-    write: Callable[[Path, Columns, Settings], None] | None = None
+    write: Callable[[Columns, Settings], bytes] | None = None

@@ -37,6 +37,7 @@ _THROUGH_GEAR = {
     "speed constant": "; at the motor × gear_ratio",
     "curve": "; at the motor speeds × and torques ÷ gear_ratio",
 }
+_TORQUE_FIGURES = ("peak_torque", "stall_torque", "rated_torque", "driving_curve", "braking_curve")
 _UNUSED = "not used"
 _CHECKED = "cross-check only"
 
@@ -65,6 +66,8 @@ class _Build:
     """Stages so far, and the use of each value."""
 
     values: Mapping[str, Any]
+    sides: Mapping[str, str]
+    """Side of the gear that each torque, speed and constant is printed for."""
     tolerance: float
     stages: list[Config] = field(default_factory=list)
     uses: dict[str, tuple[str, str, bool]] = field(default_factory=dict)
@@ -82,17 +85,29 @@ class _Build:
                 self.stages.append(GearTransmissionConfig(ratio=1.0, reflected_inertia=v["reflected_inertia"]))
                 self.use("reflected_inertia", "gear.reflected_inertia", "the engine's armature; the ratio is 1")
             return
-        efficiency = v.get("gear_efficiency", 1.0)
+        losses = {"efficiency": v.get("gear_efficiency", 1.0)}
+        if self.is_calibrated_at_joint:
+            losses["compensates_losses"] = True
         inertia = {"reflected_inertia": v["reflected_inertia"]} if self.has("reflected_inertia") else {}
         if not inertia and self.has("rotor_inertia"):
             inertia = {"rotor_inertia": v["rotor_inertia"]}
-        self.stages.append(GearTransmissionConfig(ratio=v["gear_ratio"], efficiency=efficiency, **inertia))
+        self.stages.append(GearTransmissionConfig(ratio=v["gear_ratio"], **losses, **inertia))
         self.use("gear_ratio", "gear.ratio", "limits after it are on the motor side")
-        self.use("gear_efficiency", "gear.efficiency", "both ways")
+        drive = "; the drive compensates losses, as its torque is for the joint" if len(losses) > 1 else ""
+        self.use("gear_efficiency", "gear.efficiency", f"both ways{drive}")
         for name, value in inertia.items():
             armature = value * v["gear_ratio"] ** 2 if name == "rotor_inertia" else value
             self.use(name, f"gear.{name}", f"the engine's armature is {armature:.4g} kg·m²")
         self.use("rotor_inertia", _UNUSED, "reflected_inertia includes it", is_used=False)
+
+    @property
+    def is_calibrated_at_joint(self) -> bool:
+        """Whether the gear has losses, and the drive's torque is that of the joint: its torque constant, or all torques
+        if there is no constant, are for the joint."""
+        named = [name for name in ("kt", "kv") if name in self.sides]
+        named = named or [name for name in _TORQUE_FIGURES if name in self.sides]
+        lossy = self.values.get("gear_efficiency", 1.0) < 1.0
+        return lossy and bool(named) and all(self.sides[name] == "joint" for name in named)
 
     @property
     def constant(self) -> str:
@@ -295,7 +310,7 @@ def build(
     Raises:
         ParameterError: A required value is missing.
     """
-    made = _Build(values, tolerance)
+    made = _Build(values, {name: side for name, (_, _, _, side) in given.items() if side}, tolerance)
     made.gear()
     made.heat()
     made.limits()

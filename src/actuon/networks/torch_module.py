@@ -35,6 +35,11 @@ class NeuralModule:
         self.rows = self._state_rows()
         """Number of rows of each state array, by name."""
 
+    @property
+    def layer_sizes(self) -> tuple[int, ...]:
+        """Units of each recurrent layer."""
+        return (self._hidden,) * self._layers
+
     def _state_rows(self) -> dict[str, int]:
         if self._kind == "mlp":
             count = max(self._steps)
@@ -87,20 +92,26 @@ class NeuralModule:
             rows = now[None]
             if state is not None:
                 rows = torch.cat([rows, wp.to_torch(getattr(state, name)).reshape(-1, len(now))])
-                wp.to_torch(getattr(pending, name)).copy_(rows[:-1])
+                _write(getattr(pending, name), rows[:-1])
             inputs.append(self._scaled(i, rows[list(self._steps)].T))
         return torch.cat(inputs, dim=1)
 
     def _recur(self, x: torch.Tensor, state: State | None, pending: State) -> Any:
         n = len(x)
-        shape = (self._layers, self._hidden, n)
-        before = (wp.to_torch(getattr(state, name)).reshape(shape).permute(0, 2, 1) for name in self.rows)
+        shape = (self._layers, n, self._hidden)
+        before = (wp.to_torch(getattr(state, name)).reshape(shape) for name in self.rows)
         effort, after = torch_files.call_recurrent(
             self.module, x, tuple(part.contiguous().to(x.dtype) for part in before)
         )
         for name, value in zip(self.rows, after, strict=True):
-            wp.to_torch(getattr(pending, name)).copy_(value.permute(0, 2, 1).reshape(-1, n))
+            _write(getattr(pending, name), value)
         return effort
+
+
+def _write(array: wp.array, values: torch.Tensor) -> None:
+    """Write values per DOF into an array of a state, which may have an axis of robots."""
+    target = wp.to_torch(array)
+    target.copy_(values.reshape(target.shape))
 
 
 def _gathered(array: wp.array, indices: wp.array) -> Any:

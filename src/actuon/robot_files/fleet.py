@@ -33,6 +33,7 @@ _DIGITS = 7
 LARGEST_FILE = 32 * 2**20
 MOST_VALUES = 2_000_000
 MILLI = 1e3
+_MILLI_OF = {"rad": "mrad", "m": "mm"}
 _LARGEST = sys.float_info.max
 _HEADER = """\
 # The actuators of several robots, fitted by Actuon. 'values' are in the order of 'parameters', in their units.
@@ -74,9 +75,10 @@ class FleetJoint:
         parameters: Fitted parameters.
         values: Values of each robot, shape (R, P).
         covariances: Uncertainty of each robot's values on their scales, shape (R, P, P).
-        errors: Mean absolute error of the position on each robot [rad], shape (R,).
+        errors: Mean absolute error of the position on each robot [rad or m], shape (R,).
         times: Name of the setting of the log that a number is proportional to, by the path of the number.
         settings: Settings that the values hold for.
+        unit: Unit of the position, ``"rad"``, or ``"m"`` for a joint that slides.
     """
 
     name: str
@@ -87,6 +89,7 @@ class FleetJoint:
     errors: np.ndarray
     times: Mapping[str, str]
     settings: Mapping[str, float]
+    unit: str = "rad"
 
     def __post_init__(self) -> None:
         robots, count = len(self.errors), len(self.parameters)
@@ -216,7 +219,7 @@ def found_as_plain(joint: FleetJoint, robot: int) -> dict[str, Any]:
 
 def _robot_as_plain(joint: FleetJoint, robot: int) -> dict[str, Any]:
     return {
-        "error_mrad": _rounded(MILLI * joint.errors[robot]),
+        f"error_{_MILLI_OF[joint.unit]}": _rounded(MILLI * joint.errors[robot]),
         "values": _rounded(joint.values[robot]),
         "std": _rounded(np.sqrt(np.diag(joint.covariances[robot]))),
         "covariance": _triangle(joint.covariances[robot]),
@@ -299,20 +302,23 @@ def _joint_of(
     name: str,
     model: str,
     parameters: tuple[FleetParameter, ...],
-    robots: list[tuple[np.ndarray, np.ndarray, float]],
+    robots: list[tuple[np.ndarray, np.ndarray, float, str]],
     times: Mapping[str, str],
     settings: Mapping[str, float],
 ) -> FleetJoint:
-    values, covariances, errors = (np.array(column) for column in zip(*robots, strict=True))
-    return FleetJoint(name, model, parameters, values, covariances, errors, times, settings)
+    *arrays, units = zip(*robots, strict=True)
+    values, covariances, errors = (np.array(column) for column in arrays)
+    return FleetJoint(name, model, parameters, values, covariances, errors, times, settings, units[0])
 
 
-def _robot(given: object, where: str, count: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return values, covariance and error of one robot."""
-    found = _part(given, where, {"error_mrad": float, "values": list, "covariance": list})
+def _robot(given: object, where: str, count: int) -> tuple[np.ndarray, np.ndarray, float, str]:
+    """Return values, covariance and error of one robot, and the unit of its position."""
+    unit = "m" if isinstance(given, Mapping) and "error_mm" in given else "rad"
+    key = f"error_{_MILLI_OF[unit]}"
+    found = _part(given, where, {key: float, "values": list, "covariance": list})
     values = _numbers(found["values"], f"{where}.values", count)
-    error = as_number(found["error_mrad"], f"{where}.error_mrad")
-    return values, _matrix(found["covariance"], f"{where}.covariance", count), error / MILLI
+    error = as_number(found[key], f"{where}.{key}")
+    return values, _matrix(found["covariance"], f"{where}.covariance", count), error / MILLI, unit
 
 
 def _parameters(given: Mapping[object, object], where: str) -> tuple[FleetParameter, ...]:

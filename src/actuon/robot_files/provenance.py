@@ -29,6 +29,8 @@ from .yaml import FIT
 
 T = TypeVar("T")
 _FOUND = "found"
+_MILLI = {"rad": "mrad", "m": "mm"}
+"""Unit in which errors are written, by that of the position."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,8 @@ class Provenance:
 
     Args:
         models: Name of the model, by joint.
-        error: Mean absolute error of the position [rad].
-        held_out: Mean absolute error in runs that were held out [rad]; None if none were.
+        error: Mean absolute errors of the positions of joints that turn [rad] and slide [m], by this unit.
+        held_out: Mean absolute errors in runs that were held out [rad or m], by this unit; empty if none were.
         logs: Names of the logs.
         seed: Seed of the random numbers.
         dt: Time step of the simulation that the values were fitted in [s].
@@ -64,8 +66,8 @@ class Provenance:
     """
 
     models: Mapping[str, str] = field(default_factory=dict)
-    error: float | None = None
-    held_out: float | None = None
+    error: Mapping[str, float] = field(default_factory=dict)
+    held_out: Mapping[str, float] = field(default_factory=dict)
     logs: tuple[str, ...] = ()
     seed: int | None = None
     dt: float | None = None
@@ -80,8 +82,8 @@ class Provenance:
         """Return the section for `save_actuators`, without empty entries."""
         section = {
             "models": dict(self.models),
-            "error_mrad": _milli(self.error),
-            "held_out_mrad": _milli(self.held_out),
+            **{f"error_{key}": _milli(self.error.get(unit)) for unit, key in _MILLI.items()},
+            **{f"held_out_{key}": _milli(self.held_out.get(unit)) for unit, key in _MILLI.items()},
             "verdict": {name: dict(own) for name, own in self.verdict.items()},
             "logs": list(self.logs),
             "seed": self.seed,
@@ -126,8 +128,8 @@ class Provenance:
             models, scaled = each("models", _text), each("scaled", _scaled)
             return cls(
                 models=models,
-                error=_of_milli(section.get("error_mrad"), f"{FIT}.error_mrad"),
-                held_out=_of_milli(section.get("held_out_mrad"), f"{FIT}.held_out_mrad"),
+                error=_of_milli(section, "error"),
+                held_out=_of_milli(section, "held_out"),
                 logs=_list(section.get("logs"), f"{FIT}.logs"),
                 seed=_whole(section.get("seed"), f"{FIT}.seed"),
                 dt=None if section.get("dt") is None else as_number(section["dt"], f"{FIT}.dt"),
@@ -163,8 +165,11 @@ def _milli(error: float | None) -> float | None:
     return None if error is None else round(MILLI * error, 3)
 
 
-def _of_milli(error: object, where: str) -> float | None:
-    return None if error is None else as_number(error, where) / MILLI
+def _of_milli(section: Mapping[Any, Any], name: str) -> dict[str, float]:
+    """Return errors by unit, from the keys that end with the unit in which they are written."""
+    keys = {unit: f"{name}_{milli}" for unit, milli in _MILLI.items()}
+    given = {unit: key for unit, key in keys.items() if section.get(key) is not None}
+    return {unit: as_number(section[key], f"{FIT}.{key}") / MILLI for unit, key in given.items()}
 
 
 def _list(given: object, where: str) -> tuple[str, ...]:

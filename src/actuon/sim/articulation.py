@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-import sys
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,9 +20,6 @@ from .simulation import Simulation, current_simulation
 
 _WXYZ = [6, 3, 4, 5]
 """Columns of Isaac Sim's quaternions in a pose, whose own order is x, y, z, w."""
-
-_MOST_BUFFERS = 8
-"""Arrays of a shape that are kept for later."""
 
 
 class Articulation:
@@ -70,7 +67,7 @@ class Articulation:
         """All DOFs of all robots."""
         self._views: dict[str, tuple[wp.array, np.ndarray]] = {}
         self._unused: dict[str, tuple[tuple[int, int], np.ndarray | None]] = {}
-        self._buffers: dict[tuple[int, ...], list[tuple[wp.array, np.ndarray]]] = {}
+        self._slabs: dict[tuple[int, ...], _Slab] = {}
 
     def __len__(self) -> int:
         return len(self.robot_ids)
@@ -867,22 +864,13 @@ class Articulation:
         return wp.array(values.astype(np.float32, copy=False), device=self.simulation.device, copy=False)
 
     def _copied(self, values: np.ndarray) -> wp.array:
-        """Copy a view into an array that is no longer referenced, or into a new one.
-
-        Creating a Warp array takes 5 µs, twice as long as the rest of a getter.
-        """
-        if not self.simulation.device.is_cpu:
+        """Return a copy of a view as a new array."""
+        if not self.simulation.device.is_cpu or not values.size:
             return self._array(values.copy())
-        made = self._buffers.setdefault(values.shape, [])
-        for array, numbers in made:
-            if sys.getrefcount(array) <= 3:  # in the list, in this loop, and in the call that counts
-                numbers[...] = values
-                return array
-        numbers = values.astype(np.float32, order="C")
-        array = wp.array(numbers, device="cpu", copy=False)
-        if len(made) < _MOST_BUFFERS:
-            made.append((array, numbers))
-        return array
+        slab = self._slabs.get(values.shape)
+        if slab is None or slab.is_used_up:
+            slab = self._slabs[values.shape] = _Slab(values.shape)
+        return slab.copied(values)
 
     def _find(self, names: Sequence[Any], known: list[str], what: str, which: str = "") -> np.ndarray:
         """Return the numbers of DOFs or tendons with these names."""
@@ -893,6 +881,38 @@ class Articulation:
             if known.count(name) > 1:
                 raise SimulationError(f"'{self.paths[0]}' has {known.count(name)} {what}s called '{name}'")
         return np.array([known.index(name) for name in names], dtype=np.int64)
+
+
+class _Slab:
+    """Memory of several arrays of a shape, each of which is given away once.
+
+    Warp's constructor takes longer than the rest of a getter, so arrays get the attributes of one that it made.
+    """
+
+    def __init__(self, shape: tuple[int, ...]):
+        self._stride = 4 * math.prod(shape)
+        self._rows = np.empty((max(1, _SLAB // self._stride), *shape), np.float32)
+        self._attributes = {**vars(wp.array(self._rows[0], device="cpu", copy=False)), "_ref": self._rows}
+        self._address: int = self._attributes["ptr"]
+        self._used = 0
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether all arrays were given away."""
+        return self._used == len(self._rows)
+
+    def copied(self, values: np.ndarray) -> wp.array:
+        """Return a copy of ``values`` as a new array."""
+        self._rows[self._used] = values
+        made = object.__new__(wp.array)
+        vars(made).update(self._attributes)
+        made.ptr = self._address + self._used * self._stride
+        self._used += 1
+        return made
+
+
+_SLAB = 2**16
+"""Bytes that arrays of a getter share; larger arrays have memory of their own."""
 
 
 def _grid(indices: np.ndarray) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,20 @@ _FASTER = 10.0
 _BEFORE = 8
 _ONSET = 32
 """Steps around the start of a divergence whose energy is counted."""
+
+
+def divergence(time: float, env: int, causes: Mapping[int, tuple[str, str | None]]) -> SimulationError:
+    """Return the error of environments that diverged.
+
+    Args:
+        time: Time at which the first one did [s].
+        env: The first one.
+        causes: What diverged, as text, and the joint that caused it, by environment.
+    """
+    text, joint = causes[env]
+    error = SimulationError(f"t = {time:.6g} s: {text}")
+    error.joint, error.diverged = joint, {each: cause[1] for each, cause in causes.items()}
+    return error
 
 
 class StateWatch:
@@ -65,23 +80,23 @@ class StateWatch:
         """Whether no position or velocity is NaN, infinite or huge."""
         return _is_sound(self._position) and _is_sound(self._velocity)
 
-    def check(self, time: float, dt: float, sound: bool, env: int | None = None) -> None:
+    def check(self, time: float, dt: float, sound: bool) -> None:
         """Remember the state at ``time`` [s], after a step of ``dt`` [s].
 
         Args:
             time: Simulated time [s].
             dt: Time step [s].
             sound: Whether no position or velocity is NaN, infinite or huge.
-            env: Environment to name in the error. Default: the first that diverged.
 
         Raises:
             SimulationError: The state is not sound; names the joint that diverged.
         """
         if not sound:
-            what, joint = self._what_diverged(dt, env)
-            error = SimulationError(f"t = {time:.6g} s: {what}")
-            error.joint = joint
-            raise error
+            values = np.stack(
+                [np.abs(side.reshape(self._num_envs, -1)).max(axis=1) for side in (self._position, self._velocity)]
+            )
+            bad = np.flatnonzero(~(values <= HUGE).all(axis=0)).tolist()
+            raise divergence(time, bad[0], {each: self.what_diverged(dt, each) for each in bad})
         self.remember(time, self._velocity, self._effort)
 
     @property
@@ -111,15 +126,14 @@ class StateWatch:
             self._length += 1
             self.time = time
 
-    def _what_diverged(self, dt: float, env: int | None) -> tuple[str, str | None]:
+    def what_diverged(self, dt: float, env: int) -> tuple[str, str | None]:
         """Return what diverged in a step of ``dt`` [s], as text, and the joint that caused it; None for a base."""
         found = []
         for kind, values in (("joint_q", self._position), ("joint_qd", self._velocity)):
             places = np.flatnonzero(~(np.abs(values) <= HUGE))
             envs = places * self._num_envs // len(values)
-            found += [(kind, values, int(i)) for i in places[slice(None) if env is None else envs == env][:1]]
+            found += [(kind, values, int(i)) for i in places[envs == env][:1]]
         kind, values, first = found[0]
-        env = first * self._num_envs // len(values)
         joints = [(robot, i) for robot in self._robots if robot.env == env for i in range(len(robot.dofs))]
         dofs = np.array([robot.dofs[i] for robot, i in joints])
         state = np.stack([self._position[[robot.coordinates[i] for robot, i in joints]], self._velocity[dofs]])

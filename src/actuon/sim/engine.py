@@ -96,8 +96,8 @@ class ImplicitEffort(NamedTuple):
 class HeldImplicitEffort(NamedTuple):
     """Implicit efforts in an engine."""
 
-    write: Callable[[], None]
-    """Writes the present values to the engine."""
+    write: Callable[[], None] | None
+    """Writes the present values to the engine. None if it runs programs, which do so."""
     applied: Callable[[], np.ndarray]
     """Efforts that the engine applied in its last step [N·m or N], shape (n, d); before the first, those passed."""
     release: Undo
@@ -125,8 +125,11 @@ class EngineState(Protocol):
     def write(self, kind: str, at: DofSet, values: np.ndarray) -> None:
         """Set values of `STATE` or `CONTROL` in the engine, float32 of shape (n, d)."""
 
-    def effort_writer(self, at: DofSet, efforts: wp.array) -> Callable[[], None]:
-        """Return a function that writes ``efforts``, float32 of shape (n, D), of these DOFs to the engine."""
+    def effort_writer(self, at: DofSet, efforts: wp.array) -> Callable[[], None] | None:
+        """Return a function that writes ``efforts``, float32 of shape (n, D), of these DOFs to the engine.
+
+        None if it runs programs, which do so.
+        """
 
     def load_reader(self, at: DofSet, loads: wp.array) -> Callable[[], None] | None:
         """Return a function that writes the external loads of these robots' joints in the last step to ``loads``.
@@ -168,8 +171,8 @@ class EngineProperties(Protocol):
     """Value of the engine for no limit of effort or speed."""
 
     @property
-    def limits_version(self) -> int:
-        """Number that changes with the effort limits."""
+    def limits_version(self) -> int | None:
+        """Number that changes with the effort limits. None: they change with the pose, so at each step."""
 
     def get(self, name: str, at: DofSet) -> np.ndarray | None:
         """Return a property, shape (n, d), including the inertia and friction of the engine's own actuators.
@@ -189,12 +192,13 @@ class EngineProperties(Protocol):
     def contents(self) -> dict[str, np.ndarray]:
         """Return the arrays of the engine's model that may change, by name, not copied."""
 
-    def checked(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
+    def checked(self, where: str, found: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
         """Raise an error for contents of a file that do not fit. Returns a function that loads them.
 
         Args:
             where: Name of the file in an error.
             found: Result of `contents`.
+            version: Version of the file. See `actuator.state`.
         """
 
     def keep(self, at: DofSet) -> Undo:
@@ -316,7 +320,7 @@ class Engine(Protocol):
     time: float
     """Simulated time [s]."""
     steps_single_robots: bool
-    """Whether the engine steps actuators robot by robot, in compiled code."""
+    """Whether the engine runs programs, which step actuators robot by robot in compiled code."""
 
     @property
     def num_envs(self) -> int:
@@ -365,8 +369,8 @@ class Engine(Protocol):
             Number of steps taken.
         """
 
-    def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> bool:
-        """Step one of the motors in compiled code. Returns False if Python must step it."""
+    def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> None:
+        """Step one of the motors, and write its efforts."""
 
     def is_sound(self) -> bool:
         """Return whether no position or velocity is NaN, infinite or huge."""

@@ -84,7 +84,8 @@ class ImplicitProgram:
 class MotorProgram:
     """Actuators of n robots with D DOFs each for compiled code, which steps them in place.
 
-    They read positions, velocities and targets from the simulation's arrays, and write efforts.
+    They read positions, velocities and targets from the simulation's arrays, and write efforts. Whatever computes an
+    effort, compiled code hands it over.
     """
 
     robots: np.ndarray
@@ -105,6 +106,8 @@ class MotorProgram:
     """Properties of DOFs that change at each step, by name: float32 of shape (n, D), and the indices of the DOFs."""
     loads: np.ndarray | None = None
     """Receives external loads of the last step [N·m or N], float32, flat as velocities."""
+    in_python: Callable[[], None] | None = None
+    """Steps chains with their own kernels, before `calls` at each step. It does not refer to the motor."""
     draws: Sequence[Draws] = ()
     trips: Trips | None = None
     keep: Any = None
@@ -132,23 +135,17 @@ class Motor(Protocol):
     def is_stepped(self) -> bool:
         """Whether steps of physics step them, and not the user."""
 
-    def program(self, dt: float) -> MotorProgram | None:
-        """Return the program of compiled code for steps of ``dt`` [s], the same object as long as nothing changes.
-
-        None if a stage has its own kernel.
-        """
-
-    def step_in_python(self, dt: float) -> None:
-        """Step them, and write their efforts to the engine."""
+    def program(self, dt: float) -> MotorProgram:
+        """Return the program of compiled code for steps of ``dt`` [s], the same object as long as nothing changes."""
 
     def prepare(self) -> None:
-        """Apply changes since the last step: first part of `step_in_python`."""
+        """Apply changes since the last step: first part of a step without a program."""
 
     def compute(self, dt: float) -> None:
-        """Compute the efforts of a step of ``dt`` [s] by kernels: second part of `step_in_python`."""
+        """Compute the efforts of a step of ``dt`` [s] by kernels: second part of a step without a program."""
 
     def hand_over(self, dt: float) -> None:
-        """Check the efforts, and write them to the engine: last part of `step_in_python`."""
+        """Check the efforts, and write them to the engine: last part of a step without a program."""
 
     def capture_key(self, dt: float) -> object:
         """Return all that `compute` depends on besides values of arrays; a graph is valid while this is equal."""
@@ -169,8 +166,8 @@ class Motor(Protocol):
     def has_run(self, time: float) -> None:
         """Update telemetry after a program or kernels ran from ``time`` [s] on."""
 
-    def not_finite(self, robot: int, column: int) -> str:
-        """Describe an effort that is not finite."""
+    def not_finite(self, robot: int, column: int) -> tuple[str, str]:
+        """Return a description of an effort that is not finite, and the name of its joint."""
 
     def ends_step_at(self, time: float) -> bool:
         """Return whether the user stepped them for the step that begins at ``time`` [s]."""

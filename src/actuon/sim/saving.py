@@ -84,7 +84,7 @@ def _checked(
         motor.checked(f"{where}: attachment {i}", _part(contents, f"motors/{i}/"), version)
         for i, motor in enumerate(simulation.motors)
     ]
-    takers.append(simulation.engine.properties.checked(where, _part(contents, "properties/")))
+    takers.append(simulation.engine.properties.checked(where, _part(contents, "properties/"), version))
     everyone = np.arange(simulation.num_envs)
 
     def take() -> None:

@@ -317,9 +317,9 @@ class Simulation:
         finalizer.atexit = False
         return finalizer
 
-    def drive(self, motor: Motor, dt: float) -> bool:
-        """Step actuators in compiled code. Returns False if Python must step them."""
-        return self.engine.drive(motor, self.motors, dt)
+    def drive(self, motor: Motor, dt: float) -> None:
+        """Step actuators, and write their efforts, without physics."""
+        self.engine.drive(motor, self.motors, dt)
 
     def solves_friction(self, at: DofSet) -> bool:
         """Return whether the engine solves dry and viscous friction of joints."""
@@ -361,7 +361,8 @@ class Simulation:
     def save_state(self) -> SavedState:
         """Return all that the next steps depend on, except properties and parameters.
 
-        It has the state of the engine, targets, efforts, and the memory of actuators.
+        It has the state of the engine, targets, efforts, and the memory of actuators. If the simulation is not running,
+        it is started, as a start clears memory.
 
         Examples:
             >>> with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
@@ -371,7 +372,7 @@ class Simulation:
             ...     print(simulation.time)
             0.0
         """
-        self.check_open()
+        self.start()
         saved = SavedState(
             self.time, self.engine.state.save(), driven=self.owners.table.copy(), loads=self.engine.state.loads()
         )

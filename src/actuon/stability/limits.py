@@ -15,7 +15,7 @@ root is elsewhere, are stepped on the linear map to see if the motion grows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -72,12 +72,18 @@ class JointStability:
     usage_alone: float
     """Stability usage if all other joints had no actuators."""
     largest_kp: float
-    """Largest stable kp if kp and kd of this joint are raised together; in an unstable robot, the value to which kp
-    must be lowered, together with the gains of the other joints."""
+    """Largest stable kp with the present kd, and with the gains of those other joints that are stable; 0 if the present
+    kd is unstable without kp."""
     largest_kd: float
     """Like `largest_kp`, for kd."""
+    stable_kp: float
+    """kp with which the robot is stable if all joints have `stable_kp` and `stable_kd`: kp and kd of a joint are
+    divided by the same factor; the present one if the joint is stable."""
+    stable_kd: float
+    """Like `stable_kp`, for kd."""
     delay_margin: float | None
-    """Additional delay of the feedback that keeps the joint stable [s], in whole steps. None if it is unstable."""
+    """Additional delay of measured positions and velocities that keeps the joint stable [s], in whole steps; a delay of
+    commands does not matter for stability. None if the joint is unstable."""
     armature: float
     """Present armature [kg·m² or kg]."""
     armature_needed: float
@@ -154,6 +160,38 @@ def usages_of(
     analysis = StabilityAnalysis(articulation, actuators, implicit)
     usages = analysis.evaluate(articulation.simulation.dt, POSES).usages
     return dict(zip(analysis.columns.tolist(), usages.tolist(), strict=True))
+
+
+def usage_of_gains(articulation: Articulation, actuators: Sequence[Actuator], implicit: Collection[int] = ()) -> float:
+    """Return the stability usage of the gains kp and kd of controllers in the present pose, without other stages.
+
+    It takes a few milliseconds for any number of robots. See `stability_of` for what it leaves out.
+
+    Args:
+        articulation: As for `stability_of`.
+        actuators: Actuators that apply efforts.
+        implicit: Columns of DOFs whose efforts the engine integrates implicitly.
+    """
+    robots, simulation = articulation, articulation.simulation
+    gains = np.zeros((2, robots.num_dofs))
+    for actuator in actuators:
+        offered: Mapping[str, object] = getattr(actuator.controller, "declared", dict)()
+        robot, columns = np.divmod(actuator.effort_indices.numpy(), robots.num_dofs)
+        if {"kp", "kd"} <= offered.keys():
+            values = actuator.controller.numbers("kp", "kd")
+            first = robot == 0
+            gains[:, columns[first]] = [np.broadcast_to(values[name], robot.shape)[first] for name in ("kp", "kd")]
+    gains[:, ~simulation.engine.drives.are_silent(robots.at)[0]] = 0.0  # drives of the engine
+    columns = np.flatnonzero(gains.any(axis=0))
+    if not columns.size:
+        return 0.0
+    unlimited = np.full(robots.num_dofs, np.inf)
+    response = ChainResponse(gains[:1, None], gains[1:, None], -unlimited, unlimited)
+    damping = np.isin(columns, list(implicit))
+    derivatives = ImplicitDerivatives(damping, damping & (simulation.integrator == _DISCRETE))
+    position = robots.get_dof_positions().numpy()[0].astype(np.float64)
+    step = simulation.engine.step_maps(robots.robots[0], simulation.dt, None).at(position)
+    return modes_of(loop_of(step, response, columns, derivatives, simulation.dt)).usage
 
 
 def poses_of(robots: Articulation, movable: np.ndarray, count: int) -> np.ndarray:
@@ -313,8 +351,12 @@ class StabilityAnalysis:
         held = engine.properties.get("armature", at)
         armature = np.zeros(len(columns)) if held is None else held[0].astype(np.float64)
         derivatives = self._derivatives(response)
-        factors = largest_factors(loops)
-        needed = armature + armature_to_add(loops, derivatives.inertias(kp, kd, dt)[1])
+        factors = stable_factors(loops)
+        _, explicit = derivatives.inertias(kp, kd, dt)
+        stiff = np.divide(kp * dt * dt / 4.0, explicit, out=np.ones_like(kp), where=explicit > 0.0)
+        stiff = np.where(derivatives.damping, 1.0, stiff)
+        most_kp, most_kd = (largest_factors(loops, usages < 1.0, share) for share in (stiff, 1.0 - stiff))
+        needed = armature + armature_to_add(loops, explicit)
         margins = delay_margins(response, columns, usages, derivatives, inertia, dt)
         bounds = engine.drives.joint_range(at)
         lowest, highest = response.lowest[columns], response.highest[columns]
@@ -334,8 +376,10 @@ class StabilityAnalysis:
                 damping_number=float(kd[i] * dt / inertia[i]),
                 usage=float(usages[i]),
                 usage_alone=float(max(loop[i, i] for loop in loops)),
-                largest_kp=float(kp[i] * factors[i]) if kp[i] else 0.0,
-                largest_kd=float(kd[i] * factors[i]) if kd[i] else 0.0,
+                largest_kp=float(kp[i] * most_kp[i]) if kp[i] else 0.0,
+                largest_kd=float(kd[i] * most_kd[i]) if kd[i] else 0.0,
+                stable_kp=float(kp[i] * factors[i]),
+                stable_kd=float(kd[i] * factors[i]),
                 delay_margin=margins[i],
                 armature=float(armature[i]),
                 armature_needed=float(needed[i]),
@@ -388,24 +432,41 @@ def delay_factor(step: StepMap, response: ChainResponse, columns: np.ndarray, cl
     return 1.0 / (closed * first_unstable(step, response, columns, 1.0 / closed))
 
 
-def largest_factors(loops: list[np.ndarray]) -> np.ndarray:
-    """Return the factors by which the gains of each joint may be multiplied, in all poses, shape (d,).
-
-    Uses the inverse of 1 - L, with the other joints unchanged: its entry of a joint is 1/(1 - r), where r is the loop
-    of the joint itself and through the others. In an unstable robot, all gains are lowered until it is stable.
-    """
-    d = len(loops[0])
-    if max(modes_of(loop).usage for loop in loops) < 1.0:
-        own = [1.0 - 1.0 / np.diag(np.linalg.inv(np.eye(d) - loop)) for loop in loops]
-        most = np.maximum(np.max(own, axis=0), 0.0) if d else np.zeros(0)
-        return np.divide(1.0, most, out=np.full(d, np.inf), where=most > 0.0)
-    factors = np.ones(d)
+def stable_factors(loops: list[np.ndarray]) -> np.ndarray:
+    """Return the factors on the gains of each joint that make a robot stable in all poses, shape (d,): at most 1."""
+    factors = np.ones(len(loops[0]))
     for _ in range(_ROUNDS):
         modes = [modes_of(factors[:, None] * loop) for loop in loops]
         if max(mode.usage for mode in modes) <= _CLOSE:
             break
         factors /= np.maximum(1.0, np.max([mode.usages for mode in modes], axis=0))
     return factors
+
+
+def largest_factors(loops: list[np.ndarray], counted: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return the factors up to which one of the gains of each joint may be multiplied, in all poses, shape (d,).
+
+    det(1 - L) is linear in one gain, and falls to zero where the robot becomes unstable. A gain for which it is not
+    positive before gets 0.
+
+    Args:
+        loops: K (1 + A)⁻¹ B of each pose.
+        counted: Whether the gains of a joint count for the other joints, shape (d,).
+        shares: Part of each joint's row that this gain makes, shape (d,).
+    """
+    d = len(counted)
+    found = np.full(d, np.inf)
+    for i, share in enumerate(shares):
+        scaled = ((np.arange(d) == i) | counted).astype(np.float64)
+        for loop in loops:
+            rows = scaled[:, None] * loop
+            own = share * rows[i]
+            rows[i] -= own
+            if modes_of(rows).usage > 2.0 - _CLOSE:
+                found[i] = 0.0
+            elif (growth := float(own @ np.linalg.inv(np.eye(d) - rows)[:, i])) > 0.0:
+                found[i] = min(found[i], 1.0 / growth)
+    return found
 
 
 def armature_to_add(loops: list[np.ndarray], limit_inertia: np.ndarray) -> np.ndarray:

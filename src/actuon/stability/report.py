@@ -28,13 +28,16 @@ from ..robot_files.yaml import yaml_beside
 from ..sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
 from ..sim.mujoco.implicit_efforts import INTEGRATOR_CHANGED
 from ..typing import PathLike
+from .advice import ABSENT, advice, low_gains, milliseconds, number, percent, some, summary_line, without_warnings
 from .limits import LONGEST_MARGIN, POSES, JointStability, RobotStability, stability_of
 
 _ROBOT_FORMATS = (*MUJOCO_FORMATS, *USD_FORMATS)
 SHORTEST_DT, LONGEST_DT = 1e-7, 1.0
 """Range of time steps that are accepted [s]."""
-_SHOWN = 4
-"""Most joints to name in one line."""
+_SAG = 0.35
+"""Static error under gravity that is reported [rad]: 20°."""
+_SLOWEST = 20.0
+"""Acceleration of the armature alone by the motor below which it is reported [rad/s²]."""
 
 COLUMNS = (
     "",
@@ -56,9 +59,6 @@ _LEGEND = (
     "pose; unstable from 100 %"
 )
 _ARROWS = {"kp": "kp, kd → suggested", "armature": "armature → minimum for stability"}
-
-ABSENT = "—"
-"""Cell of a value that does not apply, and sign of a joint without gains."""
 
 _OLD_KEYS = {"usage": "share", "usage_alone": "share_alone", "usage_at_start": "share_at_start"}
 """Former keys of `CheckResult.to_json`, written next to the present ones for one version."""
@@ -272,7 +272,7 @@ def _opened(path: Path, dt: float | None) -> Iterator[Simulation]:
     engine = logging.getLogger("actuon.sim")
     engine.addFilter(_matters_here)
     try:
-        with simulation:
+        with simulation, without_warnings():
             yield simulation
     finally:
         engine.removeFilter(_matters_here)
@@ -309,88 +309,14 @@ def _result(attached: Sequence[Attachment], dt: float | None, poses: int) -> Che
     return CheckResult(robots, warnings)
 
 
-def percent(usage: float) -> str:
-    """Return a stability usage in %. A stable one is at most 99 %."""
-    value = 100.0 * usage if usage >= 1.0 else min(100.0 * usage, 99.0)
-    return f"{value:.0f} %" if 10.0 <= value < 1e6 else f"{value:.2g} %"
-
-
-def summary_line(robot: RobotStability) -> str:
-    """Return the stability of a robot in one line."""
-    worst = max(robot.joints, key=lambda joint: joint.usage)
-    if not any(joint.has_gains for joint in robot.joints):
-        return f"{ABSENT} {robot.path}: no joint has gains, so there is no stability limit"
-    sign = "✓" if robot.is_stable else "✗"
-    largest = "at any dt" if math.isinf(robot.largest_dt) else f"for dt ≤ {_milliseconds(robot.largest_dt)}"
-    return (
-        f"{sign} {robot.path}: {worst.name} uses {percent(robot.usage)} of the stability limit at dt = "
-        f"{_milliseconds(robot.dt)}; stable {largest}"
-    )
-
-
-def advice(robot: RobotStability) -> str:
-    """Return the ways to make an unstable robot stable, one per line."""
-    unstable = _unstable(robot)
-    where = f" in some poses, {percent(robot.usage_at_start)} in the present one" if robot.usage_at_start < 1.0 else ""
-    names = _some([f"{joint.name} {percent(joint.usage)}" for joint in unstable])
-    return (
-        f"{robot.path}: unstable at dt = {_milliseconds(robot.dt)} ({percent(robot.usage)} of the stability limit"
-        f"{where}: {names}). {_fixes(robot, unstable)}"
-    )
-
-
-def why_diverged(robot: RobotStability, joint: str | None) -> str:
-    """Return whether the gains explain that a joint diverged, and what to do."""
-    found = next((each for each in robot.joints if each.name == joint), None)
-    own = robot.usage if found is None else found.usage
-    whose = "its gains use" if found is None else f"the gains of {joint} use"
-    used = f"{whose} {percent(own)} of the stability limit at dt = {_milliseconds(robot.dt)}"
-    if robot.is_stable:
-        return (
-            f"{used}, so the time step is not the cause: look for targets and efforts that jump, and for contacts "
-            "that push"
-        )
-    return f"{used}. {_fixes(robot, _unstable(robot))}"
-
-
-def _unstable(robot: RobotStability) -> list[JointStability]:
-    """Return the unstable joints, the worst first."""
-    return sorted((joint for joint in robot.joints if joint.usage >= 1.0), key=lambda joint: -joint.usage)
-
-
-def _fixes(robot: RobotStability, unstable: list[JointStability]) -> str:
-    """Return the fixes, each of which makes all joints stable."""
-    lowered = [f"{joint.name} kp ≤ {_number(joint.largest_kp)}, kd ≤ {_number(joint.largest_kd)}" for joint in unstable]
-    inertias = [
-        f"{joint.name} ≥ {_number(joint.armature_needed)} {'kg' if joint.slides else 'kg·m²'}" for joint in unstable
-    ]
-    implicit = "effort_mode: implicit (implicit integration)"
-    if unstable and all(joint.is_implicit for joint in unstable):
-        implicit = "integrator: implicit in positions as well as in velocities, as MuJoCo's discrete"
-    fixes = (
-        f"dt ≤ {_milliseconds(robot.largest_dt)}",
-        f"gains: {'; '.join(lowered)}",
-        f"armature: {', '.join(inertias)}",
-        implicit,
-    )
-    return "\n- ".join(("Fix one of:", *fixes))
-
-
-def _some(texts: list[str]) -> str:
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return ", ".join(texts[:_SHOWN]) + more
-
-
 def _targets_out_of_range(robots: Articulation) -> list[str]:
     targets = robots.get_dof_position_targets().numpy()[0]
     lower, upper = (side.numpy()[0] for side in robots.get_dof_limits())
     out = np.flatnonzero((targets < lower - 1e-4) | (targets > upper + 1e-4))
     if not out.size:
         return []
-    named = [
-        f"{robots.dof_names[i]} {_number(targets[i])}, range {_number(lower[i])} to {_number(upper[i])}" for i in out
-    ]
-    return [f"'{robots.paths[0]}': targets outside the range of their joints: {_some(named)}"]
+    named = [f"{robots.dof_names[i]} {number(targets[i])}, range {number(lower[i])} to {number(upper[i])}" for i in out]
+    return [f"'{robots.paths[0]}': targets outside the range of their joints: {some(named)}"]
 
 
 def _sagging(robot: RobotStability) -> list[str]:
@@ -401,45 +327,48 @@ def _sagging(robot: RobotStability) -> list[str]:
         if most <= 0.0:
             found.append(f"{joint.name}: the motor delivers no effort at rest; check its limits")
         elif joint.hold_effort is not None and not joint.lowest_effort <= joint.hold_effort <= joint.highest_effort:
-            need = f"{_number(abs(joint.hold_effort))} {unit}"
+            need = f"{number(abs(joint.hold_effort))} {unit}"
             found.append(
-                f"{joint.name}: holding the start pose needs {need}, but the motor delivers at most {_number(most)} "
+                f"{joint.name}: holding the start pose needs {need}, but the motor delivers at most {number(most)} "
                 f"{unit} at rest: the joint will sag and stay saturated"
             )
         elif joint.largest_hold_effort is not None and joint.largest_hold_effort > most:
-            need = f"{_number(joint.largest_hold_effort)} {unit}"
+            need = f"{number(joint.largest_hold_effort)} {unit}"
             found.append(
                 f"{joint.name}: holding some poses needs up to {need}, but the motor delivers at most "
-                f"{_number(most)} {unit} at rest: the joint will sag there"
+                f"{number(most)} {unit} at rest: the joint will sag there"
+            )
+        elif not joint.slides and joint.kp > 0.0 and abs(joint.hold_effort or 0.0) > _SAG * joint.kp:
+            found.append(
+                f"{joint.name}: holding the start pose needs {number(abs(joint.hold_effort or 0.0))} {unit}, which kp "
+                f"{number(joint.kp)} N·m/rad gives at an error of {number(abs(joint.hold_effort or 0.0) / joint.kp)} "
+                f"rad; {low_gains(joint)}"
+            )
+        if not joint.slides and 0.0 < most < _SLOWEST * joint.armature:
+            found.append(
+                f"{joint.name}: an armature of {number(joint.armature)} kg·m² is large for a motor of {number(most)} "
+                f"{unit}, which accelerates it alone by {number(most / joint.armature)} rad/s²; is it another motor's?"
             )
     return found
 
 
 def _cells(joint: JointStability, dt: float) -> tuple[str, ...]:
-    margin = "none" if joint.delay_margin is None else _milliseconds(joint.delay_margin)
+    margin = "none" if joint.delay_margin is None else milliseconds(joint.delay_margin)
     if joint.delay_margin is not None and joint.delay_margin >= (LONGEST_MARGIN - 0.5) * dt:
         margin = f"> {margin}"
     needed = joint.armature_needed > joint.armature
-    armature = _number(joint.armature) + (f" → {_number(joint.armature_needed)}" if needed else "")
+    armature = number(joint.armature) + (f" → {number(joint.armature_needed)}" if needed else "")
     numbers = (joint.inertia, joint.kp, joint.kd, joint.stiffness_number, joint.damping_number)
     largest = (joint.largest_kp, joint.largest_kd)
     sign = "✓" if joint.usage < 1.0 else "✗"
-    return (sign, joint.name, *map(_number, numbers), percent(joint.usage), *map(_number, largest), margin, armature)
+    return (sign, joint.name, *map(number, numbers), percent(joint.usage), *map(number, largest), margin, armature)
 
 
 def _cells_without_gains(joint: JointStability, suggested: Mapping[str, float] | None) -> tuple[str, ...]:
     """Return a row with the suggested gains."""
-    gains = ["0" if suggested is None else f"0 → {_number(suggested[name])}" for name in ("kp", "kd")]
+    gains = ["0" if suggested is None else f"0 → {number(suggested[name])}" for name in ("kp", "kd")]
     absent = [ABSENT] * (len(COLUMNS) - 6)
-    return (ABSENT, joint.name, _number(joint.inertia), *gains, *absent, _number(joint.armature))
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}"
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
+    return (ABSENT, joint.name, number(joint.inertia), *gains, *absent, number(joint.armature))
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Self
 from ..charts import GREY, RED, Chart
 from ..errors import require
 from ..robot_source import find_source
-from ..stability.report import percent
+from ..stability.advice import percent
 from ..typing import PathLike
 from .analyses import Analyses
 from .background import Background

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from ..fit.plants.plant import Plant
 from ..fit.plants.robot import RobotPlant
 from ..fit.result import FitResult
 from ..fit.search import SearchOptions
+from ..fit.units import error_scales, error_text, error_unit
+from ..fit.verdict import Verdict, judge
 from ..logs import Log, read_log
-from ..robot_files.formats import USD_FORMATS
 from ..robot_files.paths import stage_names
 from ..robot_source import RobotSource
 from .background import Background, Tell
@@ -53,6 +54,8 @@ class Replayed:
     """[rad]."""
     simulated: np.ndarray
     """[rad]."""
+    verdict: Verdict | None = None
+    """Verdict on the present values."""
 
     @property
     def error(self) -> float:
@@ -92,11 +95,22 @@ class LogReplay:
         models = [Model(name, configs[name], ()) for name in self.joints]
         trials = self._plant.trials(models, [model.start[None] for model in models])
         (residual,) = (run[0] for run in self._plant.residuals(trials))
-        time = self.log.time - self.log.time[0]
+        time, plant = self.log.time - self.log.time[0], self._plant
+        errors = np.abs(residual).mean(axis=0)[None]
+        verdicts = judge(plant.runs, plant.joints, errors, units=plant.units, rests_on=plant.rests_on)
         return [
-            Replayed(joint.name, time, joint.command, joint.position, joint.position + residual[:, i])
+            Replayed(joint.name, time, joint.command, joint.position, joint.position + residual[:, i], verdicts[i])
             for i, joint in enumerate(self.log.joints)
         ]
+
+    @property
+    def unit(self) -> str:
+        """Unit of errors that are averaged over the joints: rad, m, or empty for shares of the motion."""
+        return error_unit(self._plant)
+
+    def mean(self, errors: Sequence[float]) -> float:
+        """Return the mean of the errors of all joints [rad or m], in `unit`."""
+        return float(np.mean(np.array(errors) / error_scales(self._plant)))
 
     def fit(
         self,
@@ -109,8 +123,8 @@ class LogReplay:
         Args:
             configs: The actuators.
             paths: Paths of values such as ``controller.kp``, see `fittable`. Joints without such a value are skipped.
-            progress: Called with the generation and the smallest mean error so far [rad]. It raises KeyboardInterrupt
-                to stop with the best result so far.
+            progress: Called with the generation and the smallest mean error so far, in `unit`. It raises
+                KeyboardInterrupt to stop with the best result so far.
         """
         paths = list(paths)
         models = [_freed(name, configs[name], paths) for name in self.joints]
@@ -143,10 +157,14 @@ class Fitted:
     configs: dict[str, ActuatorConfig]
     """Actuators by joint."""
     before: float
-    """Mean absolute error with the previous values [rad]."""
+    """Mean absolute error with the previous values [unit]."""
     after: float
+    """Mean absolute error with the fitted values [unit]."""
+    unit: str
+    """Unit of both: rad, m, or empty for shares of the motion, if some joints of the log turn and some slide."""
     interrupted: bool
-    warnings: tuple[str, ...]
+    remarks: tuple[str, ...]
+    """Verdict on each joint, and warnings."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -181,10 +199,13 @@ def fit_log(
     """Fit actuators to a log. Reports the generation, the smallest error so far, and the error before."""
     replay = _replay_of(source, joints, path)
     replayed = replay.run(configs)
-    before = sum(joint.error for joint in replayed) / len(replayed)
-    result = replay.fit(configs, paths, lambda generation, error: tell((generation, error, before)))
+    before, unit = replay.mean([joint.error for joint in replayed]), replay.unit
+    result = replay.fit(configs, paths, lambda generation, error: tell((generation, error, before, unit)))
     found = {joint.name: joint.actuator for joint in result.joints}
-    return Fitted(found, before, result.error, result.interrupted, result.warnings)
+    verdicts = (verdict.sentence() for verdict in result.verdicts)
+    remarks = tuple(dict.fromkeys([*verdicts, *result.warnings]))
+    after = replay.mean([run.error for run in result.runs])
+    return Fitted(found, before, after, unit, result.interrupted, remarks)
 
 
 class LogWork:
@@ -238,15 +259,10 @@ class LogWork:
         """Stop a fit with the best values so far."""
         self._stops = True
 
-    @property
-    def slides(self) -> bool:
-        """Whether the first joint of the log slides."""
+    def unit_of(self, joint: str) -> str:
+        """Return the unit of the position of a joint, ``"rad"`` or ``"m"``."""
         robot = self._session.real
-        return self.log is not None and bool(robot.slides[robot.dof_names.index(self.log.joint_names[0])])
-
-    def shown_error(self, radians: float) -> str:
-        """Return an error of the log's joints with its unit."""
-        return f"{1e3 * radians:.2f} {'mm' if self.slides else 'mrad'}"
+        return "m" if robot.slides[robot.dof_names.index(joint)] else "rad"
 
     def _submit(self, key: str, function: Callable[..., Any], path: Path, *args: Any, **callbacks: Any) -> None:
         self.error = ""
@@ -262,21 +278,21 @@ class LogWork:
         self.log, self._path, self.replayed, self._requested_version = log, path, [], -1
         self.status = f"{path.name}: {log.duration:.1f} s of {', '.join(log.joint_names)}"
 
-    def _set_progress(self, progress: tuple[int, float, float]) -> bool:
-        generation = progress[0]
-        error, before = map(self.shown_error, progress[1:])
+    def _set_progress(self, progress: tuple[int, float, float, str]) -> bool:
+        generation, *errors, unit = progress
+        error, before = (error_text(each, unit) for each in errors)
         self.progress = min(0.99, generation / GENERATIONS)
         self.status = f"fit: {error} after {generation} generations, {before} before"
         return not self._stops
 
     def _set_fitted(self, fitted: Fitted) -> None:
-        before, after = self.shown_error(fitted.before), self.shown_error(fitted.after)
+        before, after = error_text(fitted.before, fitted.unit), error_text(fitted.after, fitted.unit)
         if fitted.after > fitted.before:
             self.status = f"fit: no improvement on {before}; values unchanged"
         else:
             self._session.do(self._session.set_configs, fitted.configs)
             ended = " (stopped early)" if fitted.interrupted else ""
-            self.status = "; ".join([f"fit: {after}, {before} before{ended}", *fitted.warnings])
+            self.status = "; ".join([f"fit: {after}, {before} before{ended}", *fitted.remarks])
         self.progress = None
 
 
@@ -313,10 +329,5 @@ def _plant_of(source: RobotSource, log: Log) -> Plant:
         return KnownLoadPlant([log])
     if source.path is None:
         return KnownLoadPlant([log], source.pendulum())
-    if source.path.suffix.lower() in USD_FORMATS:
-        raise LogError(
-            f"'{log.path}': logs of a robot are replayed in MuJoCo, which does not read '{source.path.name}'; open its "
-            "MJCF, or use the log of one joint with a known load"
-        )
     # Joints alone would lack armature, damping and friction of the robot's file, which the motors leave to the engine.
     return RobotPlant(source.path, [log], together=True)

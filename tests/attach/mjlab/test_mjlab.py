@@ -208,15 +208,15 @@ def on_battery(targets, full_voltage=24.0):
     return ours(actuon.ActuatorConfig(PD, limits, transmission=actuon.GearTransmissionConfig(6.0)), targets)
 
 
-def test_two_configs_of_a_robot_share_its_battery():
-    """The robot moves as with one config of all joints, and not as with batteries of their own."""
-    one, two = made([on_battery(ALL)]), made([on_battery(LEGS), on_battery(KNEES)])
-    torch.testing.assert_close(trot(two, 15), trot(one, 15), rtol=1e-4, atol=1e-4)
-    legs, knees = (own.motors.signals["supply_voltage"] for own in two.scene["robot"].actuators)
-    assert (legs < 23.5).all()
-    assert torch.equal(legs[:, :1].expand(-1, 4), knees)
-    with pytest.raises(actuon.ParameterError, match="full_voltage is 24 at one of its motors and 25 at another"):
-        made([on_battery(LEGS), on_battery(KNEES, 25.0)])
+def test_a_second_config_on_the_battery_of_a_robot_is_refused():
+    """All joints of one config share it: they do not move as with separate batteries."""
+    one = made([on_battery(ALL)])
+    trot(one, 15)
+    (every,) = (own.motors.signals["supply_voltage"] for own in one.scene["robot"].actuators)
+    assert (every < 23.5).all()
+    assert torch.equal(every[:, :1].expand(-1, 12), every)
+    with pytest.raises(actuon.StructureError, match="has a battery, and so has joint .* of another ActuonActuatorCfg"):
+        made([on_battery(LEGS), on_battery(KNEES)])
 
 
 def test_a_tendon():

@@ -252,7 +252,12 @@ def test_groups(calves, limit, rng):
         its = pair.actuators[1][name]
         np.testing.assert_array_equal(own.applied_effort, its.applied_effort)
         np.testing.assert_array_equal(own.computed_effort, its.computed_effort)
-    pair.each(lambda groups, _, simulation: (simulation.reset([2, 4]), groups["legs"].stiffness.fill_(30.0)))
+    pair.each(
+        lambda groups, _, simulation: (
+            simulation.reset([2, 4]),
+            groups["legs"].parameters.arrays["stiffness"].fill_(30.0),
+        )
+    )
     pair.move(rng)
 
 
@@ -394,9 +399,9 @@ def test_environments_with_data_of_their_own(asked, rng):
 
 
 def two_sets(simulation, wrap):
-    """Attachments that share robots, a battery and the friction of joints."""
+    """Attachments that share robots and the friction of joints. One has a battery."""
     late = ActuatorConfig(PD, [*SUPPLY, LIMIT], DelayConfig(2))
-    rough = ActuatorConfig(PD, SUPPLY, effects=[FrictionEffectConfig(0.4, 0.1, 0.6, 0.1)])
+    rough = ActuatorConfig(PD, [LIMIT], effects=[FrictionEffectConfig(0.4, 0.1, 0.6, 0.1)])
     return [
         *motors(late, slice(0, None, 2), "base")(simulation, wrap),
         *motors(rough, slice(1, None, 2), "base")(simulation, wrap),
@@ -411,34 +416,23 @@ def test_several_attachments_on_one_robot(rng):
 
 
 def test_a_battery_of_motors_of_which_python_steps_some(rng):
-    """It then steps all motors on it, which see what the others drew."""
+    """The compiled loop steps the others, and all see what the others drew."""
+    config = ActuatorConfig(PD, SUPPLY)
 
     def attach(simulation, wrap):
-        config = ActuatorConfig(PD, SUPPLY)
-        compiled, in_python = motors(config, slice(0, 6)), motors(config, slice(6, None))
-        return [*compiled(simulation, wrap), *in_python(simulation, staged)]
+        names = Articulation(".*", simulation).dof_names
+        pairs = [((wrap if i < 6 else staged)(config), name) for i, name in enumerate(names)]
+        return [ArticulationActuators.from_actuators(".*", pairs, simulation=simulation)]
 
     pair = Pair(FEW, attach)
     for _ in range(3):
         pair.command(rng)
         pair.step(5)
-        pair.check_alike(is_compiled=False)
-
-
-def test_motors_join_a_battery_and_leave_it(rng):
-    """Those that only Python can step let Python step the others too, until they are closed."""
-    config = ActuatorConfig(PD, SUPPLY)
-    pair = Pair(FEW, motors(config, slice(0, 6)))
-    pair.move(rng)
-    for attached, simulation in zip(pair.attached, pair.simulations, strict=True):
-        attached += motors(config, slice(6, None))(simulation, staged)
-    pair.command(rng)
-    pair.step(5)
-    pair.check_alike(is_compiled=False)
-    for attached in pair.attached:
-        attached.pop().close()
-    pair.calls[:] = 0, 0
-    pair.move(rng)
+        np.testing.assert_array_equal(*map(states_of, pair.simulations))
+    assert pair.calls == [15, 15]  # the second has one actuator for all joints
+    mine, its = (actuators.telemetry().signals for actuators in pair.actuators)
+    np.testing.assert_array_equal(mine["supply_voltage"], its["supply_voltage"])
+    assert (mine["supply_voltage"] == mine["supply_voltage"][:, :1]).all()
 
 
 @pytest.mark.parametrize("first", [0, 6])
@@ -636,7 +630,7 @@ def test_motors_that_are_stepped_by_hand(own_data, rng):
 
 
 def test_one_of_two_attachments_is_stepped_by_hand(rng):
-    """The other goes on with physics, on the same batteries."""
+    """The other goes on with physics."""
     pair = Pair(FEW, two_sets)
     pair.move(rng)
     for attached in pair.attached:

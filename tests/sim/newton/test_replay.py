@@ -344,7 +344,7 @@ def attach_two(simulation, configs):
 
 @pytest.mark.parametrize(
     "configs",
-    [("delay, DC motor", "noise"), ("battery", "battery"), ("delay, DC motor", "friction"), ("noise", "implicit")],
+    [("delay, DC motor", "noise"), ("battery", "noise"), ("delay, DC motor", "friction"), ("noise", "implicit")],
 )
 def test_two_attachments_on_a_robot(configs):
     runs = [Run(graphs) for graphs in (None, False)]

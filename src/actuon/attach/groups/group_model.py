@@ -20,6 +20,7 @@ from ...components.kinds import Clamping, Controller
 from ...components.limits.max_effort import ClampingMaxEffort
 from ...errors import ParameterError
 from ...typing import Array, ArrayLike, DeviceLike, IdsLike, IndexLike, PathLike, Tensor
+from .own_compute import ClampingOfModel, ControllerOfModel
 from .parameters import GroupParameters
 from .randomisation import STREAM, Distribution, check_stream, set_stream, stream_of
 from .resolution import (
@@ -187,6 +188,8 @@ class ActuatorBase:
         for name in self._united():
             self.parameters.unite(name, f"{name}_sim")
         self._efforts: tuple[Tensor, Tensor] | None = None
+        self._own_effort: Any = None
+        """Efforts that the `compute` of a subclass returned on a robot."""
         self._on_robot: _OnRobot | None = None
         self.stages = tuple(self.make_stages())
         """Stages, in order; after the first step, or on robots, the running ones."""
@@ -229,10 +232,18 @@ class ActuatorBase:
         """Requested effort of the last step on a robot, or of the last `compute`, before limits [N·m]."""
         return self._last_efforts()[0]
 
+    @computed_effort.setter
+    def computed_effort(self, effort: Tensor) -> None:
+        self._efforts = effort, effort if self._efforts is None else self._efforts[1]
+
     @property
     def applied_effort(self) -> Tensor:
         """Effort of the last step on a robot, or of the last `compute`, after the limits of the model [N·m]."""
         return self._last_efforts()[1]
+
+    @applied_effort.setter
+    def applied_effort(self, effort: Tensor) -> None:
+        self._efforts = effort if self._efforts is None else self._efforts[0], effort
 
     def _last_efforts(self) -> tuple[Tensor, Tensor]:
         if self._efforts is None:
@@ -310,7 +321,7 @@ class ActuatorBase:
         return step
 
     def make_stages(self) -> list[Component]:
-        """Return the stages, in order. Those of a subclass run on robots and in `compute`.
+        """Return the stages, in order. Those of a subclass run on robots and in `compute`, compiled.
 
         Examples:
             >>> class LimitedActuator(actuon.lab.IdealPDActuator):
@@ -325,6 +336,32 @@ class ActuatorBase:
         tensors."""
         return ActuatorConfig(stages=self.stages, effort_mode=getattr(self.cfg, "effort_mode", EXPLICIT))
 
+    def stages_on_robots(self) -> tuple[Component, ...]:
+        """Return the stages that run on robots: those that call `compute` if a subclass overrides it."""
+        if type(self).compute is self._plain_compute:
+            return self.stages
+        return ControllerOfModel(self, ArticulationActions), ClampingOfModel(self)
+
+    @property
+    def _plain_compute(self) -> Any:
+        """`compute` of the class that comes with Actuon."""
+        own = next(cls for cls in type(self).__mro__ if cls.__module__.startswith(f"{__package__}."))
+        return own.compute  # type: ignore[attr-defined]
+
+    @property
+    def _num_envs(self) -> int:
+        """Isaac Lab's name of `num_envs`, for subclasses."""
+        return self.num_envs
+
+    @property
+    def _device(self) -> str:
+        """Isaac Lab's name of `device`, for subclasses."""
+        return str(self.device)
+
+    def _clip_effort(self, effort: Tensor) -> Tensor:
+        """Return efforts clipped to ``effort_limit``. Isaac Lab's method, for subclasses."""
+        return effort.clip(-self.effort_limit, self.effort_limit)
+
     def _controller(self) -> Controller:
         return ControllerPD(self.parameters.arrays["stiffness"], self.parameters.arrays["damping"])
 
@@ -335,7 +372,7 @@ class ActuatorBase:
         return [ClampingMaxEffort(self.parameters.arrays["effort_limit"])]
 
     def compute(self, control_action: ArticulationActions, joint_pos: Array, joint_vel: Array) -> ArticulationActions:
-        """Compute efforts from commands.
+        """Compute efforts from commands. On robots, one of a subclass runs in Python, and others do not run.
 
         Args:
             control_action: Targets [rad, rad/s] and feedforward [N·m]; None means zero.

@@ -34,7 +34,6 @@ from ..hand_overs import (
 )
 from .cfg import ActuatorBaseCfg
 from .group_model import ActuatorBase
-from .models import ImplicitActuator
 from .randomisation import STREAM
 from .resolution import PARAMETERS as GROUP_PARAMETERS, matching
 
@@ -161,10 +160,10 @@ def _model_of(articulation: Articulation, name: str, cfg: ActuatorBaseCfg, colum
     places = simulation.engine.drives.effort_sources(at)
     if places:
         model.asset_places |= {"effort_limit": places, "effort_limit_sim": places}
-    if type(model).compute not in (ActuatorBase.compute, ImplicitActuator.compute):
+    if model.is_implicit_model and model.stages_on_robots() is not model.stages:
         raise StructureError(
-            f"group '{name}': {type(model).__name__} overrides compute(), which is not called on robots; override "
-            "make_stages()"
+            f"group '{name}': {type(model).__name__} overrides compute(), which is not called, since the engine drives "
+            "its joints; derive it from IdealPDActuator"
         )
     return model
 
@@ -175,7 +174,7 @@ def _mode_of(name: str, model: ActuatorBase, given: str | None) -> str:
     if not model.is_implicit_model:
         mode = own if given is None else checked_effort_mode(given)
         if mode == IMPLICIT:
-            check_derivatives(f"group '{name}'", model.stages)
+            check_derivatives(f"group '{name}'", model.stages_on_robots())
         return mode
     if own != EXPLICIT:
         raise ParameterError(
@@ -221,9 +220,10 @@ def _actuator_of(
 ) -> Actuator:
     """Return the chain of a model at its joints of all robots, over the arrays of the simulation."""
     simulation = articulation.simulation
+    stages = model.stages_on_robots()
     with located(f"group '{name}'"):
         actuator = build_actuator(
-            model.config(),
+            model.config().with_stages(stages),
             columns,
             places_of(articulation),
             simulation.device,
@@ -235,7 +235,8 @@ def _actuator_of(
             robot_dofs=len(columns) if simulation.engine.steps_single_robots else None,
             in_engine=simulation.solves_friction(articulation.at.of_dofs(columns)),
         )
-    model.stages = actuator.stages
+    if stages is model.stages:
+        model.stages = actuator.stages
     return actuator
 
 

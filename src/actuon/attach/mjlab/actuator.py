@@ -17,11 +17,11 @@ from mjlab.utils.spec import create_motor_actuator
 
 from ...actuator.config import AUTO, EXPLICIT, IMPLICIT, ActuatorConfig, checked_effort_mode
 from ...components.controllers.pd import PDControlConfig
+from ...components.limits.battery import BatteryClampingConfig, ClampingBattery
 from ...errors import ParameterError, RobotFileError, StructureError, listed, located, shown
 from ...motors.catalogue import motor_of
 from ...robot_files.formats import YAML_FORMATS
 from ...robot_files.yaml import ActuatorEntry, load_actuators, match_actuators
-from ..batteries import BatteryPool
 from ..groups.tensors import warp_device
 from ..hand_overs import check_derivatives
 from ..solved_by_engine import SolvedByEngine, solved_by_engine
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from mjlab.sim import Simulation
 
 _NO_LIMIT = float("inf")
-_pools: weakref.WeakKeyDictionary[Entity, tuple[mjwarp.Data, BatteryPool]] = weakref.WeakKeyDictionary()
-"""Batteries of the robots of each entity, and the data of its initialization."""
+_on_battery: weakref.WeakKeyDictionary[Entity, tuple[mjwarp.Data, str]] = weakref.WeakKeyDictionary()
+"""The data of an entity's initialization, and its first joint with a battery."""
 _STEEPEST = -1e9
 """Lowest derivative of an effort by velocity that is passed to MuJoCo [N·m·s/rad or N·s/m]."""
 
@@ -206,23 +206,35 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         in_engine = [side.solves_friction for side in self._sides.values()]
         where = wp.get_device(warp_device(device))
         is_joint = self.transmission_type == TransmissionType.JOINT
+        if is_joint:
+            self._refuse_second_battery(data)
         self._chains = EnvironmentMotors(
             self.configs,
             in_engine,
             data.nworld,
             where,
             float(mj_model.opt.timestep),
-            pool=self._battery_pool(data) if is_joint else None,
             columns=self._target_ids_list if is_joint else None,
             width=self.entity.num_joints if is_joint else None,
         )
 
-    def _battery_pool(self, data: mjwarp.Data) -> BatteryPool:
-        """Return the batteries of the entity's robots, new ones if the entity is initialised again."""
-        known = _pools.get(self.entity)
-        if known is None or known[0] is not data:
-            known = _pools[self.entity] = data, BatteryPool()
-        return known[1]
+    def _refuse_second_battery(self, data: mjwarp.Data) -> None:
+        """Raise an error if motors of another config of the entity are on its battery."""
+        batteries = (
+            name
+            for name, config in self.configs.items()
+            if any(isinstance(part, (BatteryClampingConfig, ClampingBattery)) for part in config.stages)
+        )
+        first = next(batteries, None)
+        if first is None:
+            return
+        known = _on_battery.get(self.entity)
+        if known is not None and known[0] is data:
+            raise StructureError(
+                f"joint '{first}' has a battery, and so has joint '{known[1]}' of another ActuonActuatorCfg: a robot "
+                "has one battery, so give all its motors to one config, by a YAML file of all joints"
+            )
+        _on_battery[self.entity] = data, first
 
     @property
     def motors(self) -> EnvironmentMotors:

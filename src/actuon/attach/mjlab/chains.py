@@ -27,7 +27,6 @@ from ...sim.ids import ids_to_reset, ids_to_write
 from ...sim.mujoco.rows import PROPERTIES
 from ...torch import check_tensor
 from ...typing import IdsLike, PathLike
-from ..batteries import BatteryPool
 from ..chain_set import ALL, ChainSet, check_changed, signal_attr
 from ..fitted_motors import DrawnMotors
 from ..groups.randomisation import Distribution
@@ -116,12 +115,10 @@ class EnvironmentMotors:
         device: wp.Device,
         dt: float,
         *,
-        pool: BatteryPool | None = None,
         columns: Sequence[int] | None = None,
         width: int | None = None,
     ):
         columns, width = range(len(configs)) if columns is None else columns, width or len(configs)
-        pool = BatteryPool() if pool is None else pool
         self.joint_names = tuple(configs)
         self.shape = (num_envs, len(configs))
         self.device = device
@@ -135,12 +132,11 @@ class EnvironmentMotors:
             *(num_envs, self.joint_names, device),
             without=(*INPUTS.values(), "joint_f", signal_attr(LIMITED_BY)),
             numbers=numbers,
-            pool=pool,
+            shares_batteries=True,
             has_two_states=lambda _: True,
         )
         self.actuators = self._chains.actuators
         """Actuators, one for each combination of stages; each DOF is a joint of an environment."""
-        self._chains.batteries.join(self._chains.states)
         self._has_run = False
         self._signals, self._inputs = (
             {name: wp.to_torch(array.reshape(self.shape)) for name, array in own.items()}
@@ -166,6 +162,7 @@ class EnvironmentMotors:
                 control_signal_attrs=signal_attr,
                 control_derivative_attrs={DERIVATIVE: signal_attr(DERIVATIVE)} if is_implicit else None,
                 in_engine=solved,
+                losses_in_engine=False,
             )
             built += own
             self._solved += own if solved else []

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import warp as wp
 
-from ...components.effects.friction import JOINT_LOAD
+from ...components.math import JOINT_LOAD
 from ...sim.mujoco.friction import SOFTNESS, warp_load_reader
 from ...sim.mujoco.rows import PROPERTIES
 from ..solved_by_engine import FRICTION

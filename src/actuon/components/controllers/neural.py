@@ -10,6 +10,8 @@ with a mean and a standard deviation. Scales are folded into the weights when a 
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import warnings
 import zlib
 from collections.abc import Mapping
@@ -19,12 +21,12 @@ from typing import Any, ClassVar
 import numpy as np
 import warp as wp
 
-from ...arrays import read_array
 from ...declare.config import Config
 from ...declare.parameters import ParameterValue, param
 from ...declare.registry import ComponentKind, register_actuator_component
 from ...errors import ParameterError, StateError, StructureError
-from ...kernel.chain import Law, Network, Stage, custom_signal
+from ...kernel.chain import Network, Stage, custom_signal
+from ...kernel.run_stage import SignalArray
 from ...kernel.state import State, Word
 from ...networks.code import NetworkCode, pack, state_rows
 from ...networks.files import Loaded, as_path, load_metadata, load_network
@@ -41,6 +43,11 @@ _SAMPLE_TOLERANCE = 0.01
 @wp.func
 def neural_law(network_effort: float, feedforward: float):
     return network_effort + feedforward
+
+
+@wp.func
+def network_law(network_effort: float):
+    return network_effort
 
 
 class NeuralControlConfig(Config):
@@ -99,13 +106,62 @@ class NeuralState(State):
     """State of a network: arrays of shape (rows, N). Starts at zero.
 
     An MLP has ``pos_history`` [rad] and ``vel_history`` [rad/s], whose row k is k + 1 steps old, and similar arrays for
-    other inputs. An LSTM has ``hidden`` and ``cell``, a GRU ``hidden``, with the units of all layers as rows.
+    other inputs. An LSTM has ``hidden`` and ``cell``, a GRU ``hidden``, of shape (layers, N, units); with
+    ``robot_dofs``, (layers, R, D, units). If layers differ in their units, the units of all layers are rows.
     """
+
+    def _hold(self, fields: Mapping[str, object]) -> None:
+        names = {"pos_error_history": "pos_history"}
+        super()._hold({names.get(name, name): array for name, array in fields.items()})
 
     @property
     def pos_error_history(self) -> wp.array:
         """Newton's name of ``pos_history``."""
         return self.pos_history
+
+
+class _RecurrentState(NeuralState):
+    """State of a recurrent network whose layers have equally many units."""
+
+    layers: ClassVar[int]
+    """Number of layers."""
+
+    @property
+    def hidden(self) -> wp.array:
+        """Hidden state, shape (layers, N, units)."""
+        return self._by_layer("hidden")
+
+    @property
+    def cell(self) -> wp.array:
+        """Cell state of an LSTM, shape (layers, N, units)."""
+        return self._by_layer("cell")
+
+    def _hold(self, fields: Mapping[str, object]) -> None:
+        super()._hold({f"passed_{name}": array for name, array in fields.items()})
+
+    def _by_layer(self, name: str) -> wp.array:
+        if not self.is_in_memory:
+            return getattr(self, f"passed_{name}")
+        if (self.position, name) not in self.memory.words:
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+        rows = self.memory.grid(self.position, name)
+        (count, robots, dofs), (row, robot, dof) = rows.shape, rows.strides
+        units = count // self.layers
+        shape: tuple[int, ...] = (self.layers, robots, dofs, units)
+        strides: tuple[int, ...] = (units * row, robot, dof, row)
+        if not self.memory.cells.tile.is_robot:
+            shape, strides = (shape[0], *shape[2:]), (strides[0], *strides[2:])
+        view = wp.array(ptr=rows.ptr, dtype=rows.dtype, shape=shape, strides=strides, device=rows.device)
+        view._ref = rows  # keeps the memory
+        return view
+
+    def arrays(self) -> dict[str, wp.array]:
+        return {name.removeprefix("passed_"): array for name, array in super().arrays().items()}
+
+
+@functools.cache
+def _recurrent_state(layers: int) -> type[_RecurrentState]:
+    return type("State", (_RecurrentState,), {"layers": layers})
 
 
 class ControllerNeural(Controller):
@@ -171,16 +227,21 @@ class ControllerNeural(Controller):
         self._module: NeuralModule | None = None
         if loaded.network is None:
             self._module = self._prepare_module(loaded)
+            self._checksum = zlib.crc32(self.model_path.read_bytes())
             self._rows = self._module.rows
-            self.STATES = tuple(self._rows)  # type: ignore[misc]
+            self._layer_sizes = self._module.layer_sizes
             self._try_module()
         else:
             network, fed = self._scaled(loaded.network), self._spec
             histories = fed.histories()
             self._code = NetworkCode(network.structure(), self.input_idx, histories, fed.is_centred)
             self._packed = pack(network, fed.means if fed.is_centred else ())
+            self._checksum = zlib.crc32(self._packed.tobytes())
             self._rows = state_rows(network.structure(), self.input_idx, histories)
-            self.STATES = tuple(self._rows)  # type: ignore[misc]
+            self._layer_sizes = tuple(layer.hidden for layer in network.recurrent)
+
+        if self.model_type != "mlp" and len(set(self._layer_sizes)) == 1:
+            self.State = _recurrent_state(len(self._layer_sizes))
 
     @property
     def input_order(self) -> str | None:
@@ -243,6 +304,7 @@ class ControllerNeural(Controller):
         if unknown or "model_path" not in args:
             problem = f"unknown parameter {unknown[0]!r}" if unknown else "needs 'model_path'"
             raise ParameterError(f"{cls.__name__}: {problem}; parameters: {', '.join(sorted(cls.SHARED_PARAMS))}")
+        NeuralControlConfig.declared()["model_path"].check(f"{cls.__name__}.model_path", args["model_path"])
         checked = {k: check_entry(f"{cls.__name__}.{k}", k, v) if k in _ARGUMENTS else v for k, v in args.items()}
         return {key: value for key, value in checked.items() if value is not None}
 
@@ -257,48 +319,44 @@ class ControllerNeural(Controller):
             self._module.module.to(wp.device_to_torch(self._device))
 
     def fingerprint(self) -> str:
-        """Return a checksum of the network: of its weights, or of the file that PyTorch runs."""
-        content = self._packed.tobytes() if self._module is None else self.model_path.read_bytes()
-        return f"{zlib.crc32(content):08x}"
+        """Return a checksum of the network as it was read: of its weights, or of the file that PyTorch runs."""
+        return f"{self._checksum:08x}"
 
     def is_fused(self) -> bool:
         """Return whether the network was recognised. Otherwise PyTorch runs it, and the actuator is staged."""
-        return self._module is None
+        return self._module is None and super().is_fused()
 
     def is_graphable(self) -> bool:
         """Return whether a step can be captured in a graph: not if PyTorch runs the network."""
         return self._module is None
 
-    @classmethod
-    def _check_declaration(cls) -> None:
-        """Skip the check of the class, since only instances have a network."""
-
     def stage(self) -> Stage:
         """Return the description of the network for a kernel."""
+        plain = super().stage()
+        custom = tuple(dict.fromkeys((*plain.custom_inputs, *self.custom_inputs)))
         if self._module is not None:
-            return Stage(self.label(), sensed=True, custom_inputs=self.custom_inputs)
-        return Stage(
-            self.label(),
-            (Law(self.law),),
-            tables=("weights",),
-            sensed=True,
+            return dataclasses.replace(plain, laws=(), custom_inputs=custom)
+        return dataclasses.replace(
+            plain,
+            tables=(*plain.tables, "weights"),
             network=Network(self._code, inputs=self._spec.expressions(), output="network_effort"),
             wide_states=tuple(self._rows),
             wide_rows=tuple(self._rows.values()),
-            custom_inputs=self.custom_inputs,
+            custom_inputs=custom,
         )
 
     def arguments(self) -> dict[str, Any]:
         """Return the kernel's arguments: the packed weights."""
-        return {"weights": self._weights}
+        return {**super().arguments(), "weights": self._weights}
 
     def words(self) -> tuple[Word, ...]:
         """Return the states per DOF. An MLP without past inputs has histories without rows."""
         rows = self._rows or dict.fromkeys(self._spec.histories(), 0)
-        return tuple(Word(name, rows=count) for name, count in rows.items())
+        return (*super().words(), *(Word(name, rows=count) for name, count in rows.items()))
 
     def check_dt(self, dt: float | None) -> float | None:
         """Raise if the time step differs from that of the training data, or warn once."""
+        super().check_dt(dt)
         if self.sample_dt is None or (dt is None and not self.check_sample_dt):
             return dt
         if dt is None or not abs(dt - self.sample_dt) <= _SAMPLE_TOLERANCE * self.sample_dt:
@@ -325,56 +383,37 @@ class ControllerNeural(Controller):
     def _try_module(self) -> None:
         """Call the module once, so that errors occur here instead of in a step."""
         zero, index = wp.zeros(1, dtype=wp.float32, device="cpu"), wp.zeros(1, dtype=wp.uint32, device="cpu")
-        custom = dict.fromkeys(self.custom_inputs, zero)
-        arguments = (zero, zero, zero, zero, None, index, index, index, index, wp.zeros_like(zero))
+        names = ("q", "qd", "target_q", "target_qd", *map(custom_signal, self.custom_inputs))
+        given = dict.fromkeys(names, SignalArray(zero, index))
         try:
-            self._compute_in_torch(*arguments, self.state(1, "cpu"), 0.0, custom_inputs=custom)
+            self._run_module(given, zero, self.state(1, "cpu"), self.state(1, "cpu"))
         except Exception as error:
             raise ParameterError(
                 f"{self._where}: not recognised, and PyTorch cannot call it in the usual convention: "
                 f"{str(error).strip().splitlines()[-1] if str(error) else error!r}"
             ) from error
 
-    def compute(self, *arguments: Any, **keywords: Any) -> None:
-        if self._module is None:
-            super().compute(*arguments, **keywords)
-        else:
-            self._compute_in_torch(*arguments, **keywords)
-
-    compute.__doc__ = Controller.compute.__doc__
-
-    def _compute_in_torch(
+    def _evaluate(
         self,
-        positions: wp.array,
-        velocities: wp.array,
-        target_pos: wp.array,
-        target_vel: wp.array,
-        feedforward: wp.array | None,
-        pos_indices: wp.array,
-        vel_indices: wp.array,
-        target_pos_indices: wp.array,
-        target_vel_indices: wp.array,
-        forces: wp.array,
-        state: NeuralState | None,
+        given: Mapping[str, SignalArray],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
         dt: float | None,
-        device: DeviceLike = None,
-        *,
-        custom_inputs: Mapping[str, wp.array] | None = None,
     ) -> None:
+        if self._module is None:
+            super()._evaluate(given, results, current_state, next_state, dt)
+        else:
+            self._run_module(given, results["effort"], current_state, next_state)
+
+    def _run_module(
+        self, given: Mapping[str, SignalArray], forces: wp.array, state: NeuralState | None, pending: Any
+    ) -> None:
+        """Run the network in PyTorch, from signals to efforts and from a state to the next."""
         assert self._module is not None
-        signals = {
-            "q": (positions, pos_indices),
-            "qd": (velocities, vel_indices),
-            "target_q": (target_pos, target_pos_indices),
-            "target_qd": (target_vel, target_vel_indices),
-        }
-        if feedforward is not None:
-            signals["feedforward"] = feedforward, target_vel_indices
-        for name in self.custom_inputs:
-            signals[custom_signal(name)] = read_array(custom_inputs or {}, name, "custom_inputs"), vel_indices
-        pending = self.state(len(forces), forces.device)
-        self._module.run(signals, forces, state, pending)
-        self._pending = pending
+        taken = {name: signal for name, signal in given.items() if name != "feedforward" or self.law is neural_law}
+        arrays = {name: (signal.array, signal.indices) for name, signal in taken.items() if signal.array is not None}
+        self._module.run(arrays, forces, state, pending)
 
 
 NeuralControlConfig.component = ControllerNeural
@@ -402,9 +441,14 @@ class ControllerNeuralLSTM(ControllerNeural):
 
 
 class ControllerNeuralGRU(ControllerNeural):
-    """GRU of any number of layers with a dense head. Arguments as `ControllerNeural`."""
+    """GRU of any number of layers with a dense head. Arguments as `ControllerNeural`.
+
+    As in Newton, feedforward is not added to its effort. A network that was trained with it names ``joint_act`` among
+    its custom inputs.
+    """
 
     model_type = "gru"
+    law = network_law
 
 
 def neural_class(model_path: PathLike) -> type[ControllerNeural]:

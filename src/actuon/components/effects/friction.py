@@ -42,13 +42,10 @@ from ...errors import StructureError, refuse_where
 from ...kernel.chain import Law, custom_signal
 from ...typing import DeviceLike
 from ..kinds import Effect
-from ..math import SHORTEST, gaussian, limit, stribeck
+from ..math import JOINT_LOAD, SHORTEST, as_numbers, gaussian, limit, stribeck
 
 SLOWEST = wp.constant(1e-9)
 """Smallest divisor [rad/s]: replaces lower Stribeck velocities."""
-
-JOINT_LOAD = "joint_load"
-"""Name of the array in the simulation's control with the external load of each DOF [N·m or N]."""
 
 LOAD_PARAMETERS = (
     "load_motor",
@@ -59,6 +56,15 @@ LOAD_PARAMETERS = (
     "load_external_quadratic",
 )
 """Parameters that make friction depend on the load."""
+
+
+def depends_on_load(values: Mapping[str, ParameterValue]) -> np.ndarray:
+    """Return whether friction with these parameters depends on the load: a bool, or an array of them."""
+    found = np.zeros((), bool)
+    for name in LOAD_PARAMETERS:
+        found = found | (as_numbers(values.get(name), 0.0) > 0.0)
+    return found
+
 
 _STRIBECK = ("load_motor_stribeck", "load_external_stribeck", "load_motor_quadratic", "load_external_quadratic")
 

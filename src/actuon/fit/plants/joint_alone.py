@@ -41,7 +41,7 @@ class JointAlone(LoadedPlant):
     """One joint of a robot.
 
     Args:
-        joint: Name of the joint, and its index in the runs.
+        joint: Name of the joint, its index in the runs, and the unit of its position.
         runs: Runs with all joints.
         loads: Loads of the joint in the whole log of each run.
         scales: Scales of the joint.
@@ -51,14 +51,14 @@ class JointAlone(LoadedPlant):
 
     def __init__(
         self,
-        joint: tuple[str, int],
+        joint: tuple[str, int, str],
         runs: Sequence[Run],
         loads: Sequence[LoadsAlong],
         scales: Scales,
         armature: float,
         facts: Mapping[str, Any],
     ):
-        name, self._joint = joint
+        name, self._joint, self._unit = joint
         self.joints, self.dt = (name,), runs[0].dt
         self._loads, self._scales, self._armature = tuple(loads), scales, armature
         self._facts = dict(facts)
@@ -75,7 +75,7 @@ class JointAlone(LoadedPlant):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the inputs; kernels are built anew."""
-        joint = (self.joints[0], self._joint)
+        joint = (self.joints[0], self._joint, self._unit)
         return JointAlone, (joint, self._on_grid, self._loads, self._scales, self._armature, self._facts)
 
     def _table(self, run: Run, loads: LoadsAlong) -> np.ndarray:
@@ -93,8 +93,13 @@ class JointAlone(LoadedPlant):
         if dt is not None:
             kept = [Run.of(run.log, dt, run.source) for run in kept]
         loads = [self._loads[i] for i in chosen]
-        joint = (self.joints[0], self._joint)
+        joint = (self.joints[0], self._joint, self._unit)
         return type(self)(joint, kept, loads, self._scales, self._armature, self._facts)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """See `Plant.units`."""
+        return (self._unit,)
 
     def facts(self) -> Mapping[str, Any]:
         """See `Plant.facts`."""

@@ -25,8 +25,7 @@ import numpy as np
 import warp as wp
 
 from ...components.component import Component
-from ...components.effects.friction import JOINT_LOAD
-from ...components.math import SHORTEST, limit
+from ...components.math import JOINT_LOAD, SHORTEST, limit
 from ...declare.config import Config
 from ...declare.parameters import Number, Parameters, Whole, param
 from ...kernel.chain import Law, Stage, custom_signal

@@ -194,6 +194,8 @@ class Plant(ABC):
     """Name of the default model. None: the one that suits the logs."""
     loads: tuple[Load, ...] | None = None
     """Load of the joint in each run, if known."""
+    rests_on: str = ""
+    """Assumption that all parameters rest on, such as a stated mass, as a clause."""
     log_parameters: tuple[Parameter, ...] = ()
     """Free parameters that each joint has in addition to those of its model, such as encoder offsets of the logs."""
 
@@ -255,6 +257,11 @@ class Plant(ABC):
         """Yield sets of runs, with the plant and the trials of each. See `Trials.by_shared_numbers`."""
         for runs, group in trials.by_shared_numbers():
             yield runs, self if len(runs) == len(self.runs) else self.replace(runs=runs), group
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Unit of the position of each joint, ``"rad"`` or ``"m"``."""
+        return tuple(self.runs[0].joint(name).unit for name in self.joints)
 
     def adapt(self, joint: int, model: Model) -> Model:
         """Return the model of a joint as the plant can fit it, with parameters added, fixed or with other ranges."""

@@ -18,7 +18,7 @@ from .joint_alone import JointAlone, LoadsAlong
 from .plant import Plant, Scales, Signal, Trials
 from .robot_batch import RobotBatch
 from .robot_model import RobotModel
-from .runs import Run, usual_step
+from .runs import Run, largest, smooth_motion, usual_step
 
 LARGEST_OFFSET = 0.3
 """Largest offset of an encoder [rad or m]."""
@@ -125,6 +125,11 @@ class RobotPlant(Plant):
         self._batches = [*self._batches[-1:], batch]
         return batch
 
+    @property
+    def units(self) -> tuple[str, ...]:
+        """See `Plant.units`: those of the joints in the robot's file."""
+        return self._robot.units
+
     def adapt(self, joint: int, model: Model) -> Model:
         """Return the model of a joint as the robot can fit it.
 
@@ -167,12 +172,14 @@ class RobotPlant(Plant):
             loads.append(LoadsAlong(inertia[:, joint], load[:, joint], push[:, joint]))
         armature = float(self._robot.armature[joint])
         facts = {"robot": self._robot.digest, "joints of the plant": ", ".join(self.joints)}
-        return JointAlone((self.joints[joint], joint), self._on_grid, loads, self.scales()[joint], armature, facts)
+        return JointAlone(
+            (self.joints[joint], joint, self.units[joint]), self._on_grid, loads, self.scales()[joint], armature, facts
+        )
 
     def _motion(self, log: Log) -> tuple[np.ndarray, ...]:
         """Return inertias, loads, pushes, positions, velocities and accelerations along a log, shapes (T, J)."""
         if id(log) not in self._motions:
-            motion = log.derivatives(_SMOOTHED)
+            motion = smooth_motion(log, _SMOOTHED)
             self._motions[id(log)] = (*self._robot.loads_along(*motion), *motion)
         return self._motions[id(log)]
 
@@ -192,7 +199,7 @@ class RobotPlant(Plant):
                 moved = inertia[:, joint] + armature[joint]
                 effort = moved * acceleration[:, joint] - load[:, joint] - push[:, joint]
                 efforts.append(np.quantile(np.abs(effort), 0.98))
-                speeds.append(np.abs(velocity[:, joint]).max())
+                speeds.append(largest(velocity[:, joint]))
                 ranges.append(np.ptp(position[:, joint]))
                 inertias.append(moved.mean())
             if max(ranges) < _STILL:

@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import ActuonError, Fix, LogError, RobotFileError, listed
 from ...files import check_readable
 from ...logs import Finding, Log
+from ...logs.noise import without_spikes
 from ...logs.units import default, held_in
 from ...robot_files.formats import USD_FORMATS
 from ..resume import digest
@@ -79,6 +80,14 @@ class RobotModel:
         return np.array(self.model.dof_armature[self.columns])
 
     @property
+    def units(self) -> tuple[str, ...]:
+        """Unit of the position of each joint, ``"rad"`` or ``"m"``."""
+        import mujoco
+
+        kinds = self.model.jnt_type[self.model.dof_jntid[self.columns]]
+        return tuple("m" if kind == mujoco.mjtJoint.mjJNT_SLIDE else "rad" for kind in kinds)
+
+    @property
     def links(self) -> list[int]:
         """Index of the link that each joint moves, among the links of the robot."""
         from ...sim.mujoco.model import links_of
@@ -122,7 +131,8 @@ class RobotModel:
             if not self.model.jnt_limited[joint]:
                 continue
             low, high = self.model.jnt_range[joint]
-            ends = [(log.joints[i].position.min(), log.joints[i].position.max(), log.path) for log in logs]
+            seen = [(without_spikes(log.joints[i].position), log.path) for log in logs]
+            ends = [(positions.min(), positions.max(), where) for positions, where in seen]
             least, most = min(ends), max(ends, key=lambda own: own[1])
             if least[0] < low - _MARGIN or most[1] > high + _MARGIN:
                 position, where = (least[0], least[2]) if least[0] < low - _MARGIN else (most[1], most[2])
@@ -217,7 +227,7 @@ def _check_units(path: Path, model: Any, logs: Sequence[Log]) -> None:
     slide = mujoco.mjtJoint.mjJNT_SLIDE
     for log in logs:
         for joint in log.joints:
-            unit, most = joint.units.get("position", ""), float(np.abs(joint.position).max())
+            unit, most = joint.units.get("position", ""), float(np.abs(without_spikes(joint.position)).max())
             is_length = bool(unit) and held_in("position", unit) == "m"
             if model.joint(joint.name).type[0] != slide:
                 is_right, what, units = not is_length, "turns", "rad or deg"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,14 +11,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...logs import Log
+from ...logs.noise import without_spikes
 from .load_stage import COLUMNS
 
 BEFORE = 0.1
 """Time [s] before a window whose commands are kept for delays."""
 _HALF_WIDTH = 0.015
 """Time [s] on each side of the start of a run from which its velocity is estimated."""
+_USUAL = 0.99
+"""Share of the samples below the largest value that counts."""
 _FEWEST = 2
 """Minimum number of samples on each side."""
+
+
+def smooth_motion(log: Log, width: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return `Log.derivatives` of a log without the spikes of its positions, each of shape (T, J)."""
+    joints = (joint.replaced({"position": without_spikes(joint.position)}) for joint in log.joints)
+    return dataclasses.replace(log, joints=tuple(joints)).derivatives(width)
+
+
+def largest(values: np.ndarray) -> float:
+    """Return the largest absolute value of a series, but for the few that are outliers."""
+    return float(np.quantile(np.abs(values), _USUAL))
 
 
 def usual_step(logs: Sequence[Log], steps: Sequence[float]) -> float:

@@ -21,6 +21,8 @@ SETTINGS = "settings"
 """Name of the array or the metadata with settings, as JSON."""
 LARGEST = 1 << 30
 """Largest size of a file when decompressed, with 8 bytes per number [bytes]."""
+_LARGEST_SETTING = 10**25
+"""Largest whole number of a setting, as of other numbers of a log."""
 _LONGEST = 100
 """Longest text of a cell that is not a number [characters]."""
 
@@ -50,10 +52,9 @@ def read_content(path: Path) -> str:
         raise LogError(f"'{path}' is not UTF-8 text: {where_not_utf8(data)}; save it as UTF-8") from error
 
 
-def write_content(path: Path, text: str) -> None:
-    """Write text in UTF-8, compressed if the file ends in ``.gz``."""
-    data = text.encode()
-    path.write_bytes(gzip.compress(data, compresslevel=6, mtime=0) if path.suffix.lower() == ".gz" else data)
+def compressed(path: Path, data: bytes) -> bytes:
+    """Return the content of a file, compressed if its name ends in ``.gz``."""
+    return gzip.compress(data, compresslevel=6, mtime=0) if path.suffix.lower() == ".gz" else data
 
 
 def plain_rows(columns: Columns) -> Iterator[tuple[float, ...]]:
@@ -85,13 +86,13 @@ def setting(text: str) -> float | str:
     """Return the number or text in JSON; text that is not JSON is returned unchanged."""
     try:
         value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # ValueError also of whole numbers of more than 4300 digits
         return text
     return value if is_setting(value) else text
 
 
 def is_setting(value: object) -> TypeGuard[float | str]:
     """Return whether a value can be a setting: text, or a finite number."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return math.isfinite(value)
-    return isinstance(value, str)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) <= _LARGEST_SETTING
+    return math.isfinite(value) if isinstance(value, float) else isinstance(value, str)

@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import LogError, shown
 from ..log import Finding
 from ..table import Columns, Format, Settings, Table
-from .content import plain_rows, read_content, setting, text_column, write_content
+from .content import plain_rows, read_content, setting, text_column
 
 _DELIMITERS = ",;\t"
 _BOOLEANS = {"true": "1", "false": "0"}
@@ -59,15 +59,15 @@ def read_csv(path: Path) -> Table:
     return Table(str(path), columns, "line", rows, settings, tuple(findings))
 
 
-def write_csv(path: Path, columns: Columns, settings: Settings) -> None:
-    """Write a ``.csv`` or ``.csv.gz`` file, numbers with all digits."""
+def write_csv(columns: Columns, settings: Settings) -> bytes:
+    """Return the content of a ``.csv`` file, numbers with all digits."""
     stream = io.StringIO(newline="")
     for name, value in settings.items():
         stream.write(f"# {json.dumps(name)}: {json.dumps(value)}\n")
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([repr(value) for value in row] for row in plain_rows(columns))
-    write_content(path, stream.getvalue())
+    return stream.getvalue().encode()
 
 
 def _settings(text: str) -> tuple[dict[str, float | str], int, int]:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from ...errors import LogError, listed, shown
 from ..log import Finding
 from ..table import Columns, Format, Settings, Table
-from .content import check_size, is_setting, plain_rows, read_content, text_column, write_content
+from .content import check_size, is_setting, plain_rows, read_content, text_column
 
 ENTRIES = "entries"
 _CUT = re.compile(r'\s*("([^"\\]|\\.)*\\?)?', re.DOTALL)
@@ -38,6 +39,8 @@ def read_json(path: Path) -> Table:
         raise LogError(f"'{path}', line {error.lineno}, column {error.colno}: {what}: {error.msg}") from error
     except RecursionError as error:
         raise LogError(f"'{path}' is not a log: lists and objects are too deep inside each other") from error
+    except ValueError as error:  # Python reads no whole numbers of more digits
+        raise LogError(f"'{path}' has a whole number of more than {sys.get_int_max_str_digits()} digits") from error
     found = {ENTRIES: found} if isinstance(found, list) else found
     if not isinstance(found, dict):
         raise LogError(f"'{path}': got {shown(found)}; must be an object with '{ENTRIES}', a list of samples")
@@ -53,10 +56,10 @@ def read_json(path: Path) -> Table:
     return Table(str(path), _columns(path, entries), "entry", range(1, len(entries) + 1), settings, findings)
 
 
-def write_json(path: Path, columns: Columns, settings: Settings) -> None:
-    """Write a ``.json`` or ``.json.gz`` file."""
+def write_json(columns: Columns, settings: Settings) -> bytes:
+    """Return the content of a ``.json`` file."""
     entries = [dict(zip(columns, row, strict=True)) for row in plain_rows(columns)]
-    write_content(path, json.dumps({**settings, ENTRIES: entries}))
+    return json.dumps({**settings, ENTRIES: entries}).encode()
 
 
 def _columns(path: Path, entries: list[Any]) -> dict[str, np.ndarray]:

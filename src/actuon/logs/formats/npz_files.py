@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 import zlib
@@ -74,10 +75,12 @@ def read_npz(path: Path) -> Table:
     return Table(str(path), columns, "sample", range(1, count + 1), settings, findings, of_joints)
 
 
-def write_npz(path: Path, columns: Columns, settings: Settings) -> None:
-    """Write a ``.npz`` file."""
+def write_npz(columns: Columns, settings: Settings) -> bytes:
+    """Return the content of a ``.npz`` file."""
     everything = {**columns, SETTINGS: np.array(json.dumps(dict(settings)))}
-    np.savez_compressed(path, allow_pickle=False, **everything)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, allow_pickle=False, **everything)
+    return stream.getvalue()
 
 
 def _settings(name: str, array: np.ndarray) -> dict[str, float | str]:
@@ -85,7 +88,7 @@ def _settings(name: str, array: np.ndarray) -> dict[str, float | str]:
     if name == SETTINGS and isinstance(value, str):
         try:
             found = json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             found = None
         if isinstance(found, dict):
             return {key: each for key, each in found.items() if is_setting(each)}

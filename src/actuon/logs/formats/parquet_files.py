@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,12 @@ def read_parquet(path: Path) -> Table:
     return Table(str(path), columns, "row", range(1, found.num_rows + 1), said)
 
 
-def write_parquet(path: Path, columns: Columns, settings: Settings) -> None:
-    """Write a ``.parquet`` file."""
+def write_parquet(columns: Columns, settings: Settings) -> bytes:
+    """Return the content of a ``.parquet`` file."""
     table = _pyarrow().table({name: np.ascontiguousarray(values) for name, values in columns.items()})
-    _pyarrow(".parquet").write_table(table.replace_schema_metadata({SETTINGS: json.dumps(dict(settings))}), path)
+    stream = io.BytesIO()
+    _pyarrow(".parquet").write_table(table.replace_schema_metadata({SETTINGS: json.dumps(dict(settings))}), stream)
+    return stream.getvalue()
 
 
 def _read(path: Path, file: Any) -> Any:

@@ -271,6 +271,11 @@ def _recurrent(kind: str, inputs: Sequence[Any], outputs: list[str], attributes:
             "or has other activations or gates than PyTorch's"
         )
     hidden = recurrence.shape[-1]
+    if attributes.get("hidden_size", hidden) != hidden:
+        raise ParameterError(
+            f"an ONNX {kind.upper()} with hidden_size {attributes['hidden_size']}, but weights of {hidden} units; its "
+            "file is damaged"
+        )
     order = _FROM_ONNX_GATES[kind]
 
     def gates(array: np.ndarray) -> np.ndarray:

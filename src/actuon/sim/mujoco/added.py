@@ -8,6 +8,7 @@ one.
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,6 +31,14 @@ _STRUCTURE = ("id", "adr", "num")
 
 _CHOSEN_SLEEP = 3
 """Lowest ``tree_sleep_policy`` that users choose; lower ones follow from a tree's actuators."""
+
+NO_COMPENSATION = (
+    "%s has actuatorgravcomp and no actuators, without which MuJoCo leaves that out, and a compiled model gets none: "
+    "pass its file or its MjSpec"
+)
+"""Warning for motors on a compiled model without actuators."""
+
+_log = logging.getLogger("actuon.sim")
 
 _PLAIN = {
     "gear": (1.0, 0.0, 0.0, 0.0, 0.0, 0.0),
@@ -304,6 +313,25 @@ class MujocoModel:
         self._bare, self._added = None, ()
         copy_values(self.fields.model, model)
         self._take(model, actuators)
+
+    def keep_compensation(self, dof: int) -> Callable[[], None]:
+        """Make MuJoCo add the gravity compensation of ``actuatorgravcomp``, which it leaves out without actuators.
+
+        A model without actuators of its own gets one without effect, on the joint of a DOF.
+
+        Returns:
+            Function that ends this.
+        """
+        bare = self.fields.model if self._bare is None else self._bare[0]
+        if not self.compensates or bare.nactuator:
+            return lambda: None
+        if not self.can_grow:
+            _log.warning(NO_COMPENSATION, self.fields.where)
+            return lambda: None
+        if not self.fields.model.nactuator:
+            self.add([new_derivative(dof, Derivative.BY_VELOCITY, self.free_group())])
+        self.use()
+        return self.let_go
 
     def _take(self, model: mujoco.MjModel, actuators: Actuators) -> None:
         follower = self._follower and self._follower()

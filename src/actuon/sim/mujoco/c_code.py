@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structures that Python and compiled code share, MuJoCo's C library, and offsets of fields in an ``MjData``."""
+"""Structures that Python and compiled code share, MuJoCo's C library, and offsets of fields in its structures."""
 
 from __future__ import annotations
 
@@ -116,6 +116,11 @@ _PROBE = """<mujoco><option gravity="0 0 0"/><worldbody><geom type="plane" size=
 limited="true"/><joint axis="0 0 1" frictionloss="1" range="-1 1" limited="true"/></body></worldbody></mujoco>"""
 """A contact, without which arrays of no length would share the address of others, and three joints with stops."""
 
+_MOTORS = (
+    '<mujoco><worldbody><body><joint name="j"/><geom size="0.1"/></body></worldbody><actuator>{}</actuator></mujoco>'
+)
+"""A model with actuators."""
+
 
 @functools.cache
 def data_offsets(*names: str) -> tuple[int, ...]:
@@ -142,6 +147,39 @@ def data_offsets(*names: str) -> tuple[int, ...]:
     if unclear:
         raise SimulationError(f"MuJoCo {mujoco.__version__}: no place of {', '.join(unclear)} was found in an MjData")
     return tuple(next(iter(found[name])) for name in names)
+
+
+@functools.cache
+def model_offsets(*names: str) -> tuple[int, ...]:
+    """Return the offsets of arrays of actuators in an ``MjModel`` [bytes], which differ between versions of MuJoCo."""
+    models = [mujoco.MjModel.from_xml_string(_MOTORS.format('<motor joint="j"/>' * count)) for count in (1, 2)]
+    found = [
+        tuple(_first_place(model._address, getattr(model, name).ctypes.data) for name in names) for model in models
+    ]
+    if found[0] != found[1] or 0 in found[0]:
+        raise SimulationError(f"MuJoCo {mujoco.__version__}: no place of {', '.join(names)} was found in an MjModel")
+    return found[0]
+
+
+@functools.cache
+def option_offset(name: str, *values: float) -> int:
+    """Return the offset of an option in an ``MjModel`` [bytes], which differs between versions of MuJoCo.
+
+    Args:
+        name: Its name.
+        values: Two unusual values of its type.
+    """
+    model = mujoco.MjModel.from_xml_string("<mujoco/>")
+    kind = ctypes.c_double if isinstance(values[0], float) else ctypes.c_int
+    seen = np.ctypeslib.as_array((kind * (4096 // ctypes.sizeof(kind))).from_address(model._address))
+    found = []
+    for value in values:
+        setattr(model.opt, name, value)
+        found.append({*np.flatnonzero(seen == value).tolist()})
+    places = set.intersection(*found)
+    if len(places) != 1:
+        raise SimulationError(f"MuJoCo {mujoco.__version__}: no place of {name} was found in an MjModel")
+    return int(ctypes.sizeof(kind) * places.pop())
 
 
 def _first_place(start: int, value: int) -> int:

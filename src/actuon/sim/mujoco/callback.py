@@ -5,9 +5,10 @@ A model is recognised by the name of a text element, which its copies, pickles a
 is in ``act``, like MuJoCo's own activations, so that resets, keyframes, copies and rollouts include it:
 
 - the number of the trajectory, 0 for a new one; -k for one that starts with the number k - 1;
-- the time of the last step;
-- the memory of chains before that step, and after it. If MuJoCo evaluates the callback again at the same time, as
-  ``mj_forward`` and finite differences do, chains start from *before* again, and memory advances once per time step;
+- a clock of steps: the activation of a filter without a control, which the callback sets to 1 and a step takes to 0.
+  ``data.time`` is none, as users set it;
+- the memory of chains before the last step, and after it. If MuJoCo evaluates the callback again before the next, as
+  ``mj_forward``, stages of Runge and Kutta and finite differences do, chains start from *before* again;
 - past signals of delays, once: a step writes only the newest row, again if it is repeated.
 
 Kernels work on spare cells. Each call claims one, so that MuJoCo's threads are independent. Kernels that Warp compiles
@@ -24,13 +25,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import mujoco
-import numpy as np
 import warp as wp
 
 from ...errors import SimulationError
 from ...kernel.launch import Launch
 from ...kernel.types import Flavour, module_options
-from .c_code import CALL, RUN, Structs, address_of, data_offsets, library, many
+from .c_code import CALL, RUN, Structs, address_of, data_offsets, library, many, model_offsets, option_offset
 
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
 
@@ -54,8 +54,8 @@ Words = _structs.add("Words", base="char*", **many("long long", "stride count is
 It starts at its initial value plus ``numbered`` times the number of the trajectory.
 """
 
-Control = _structs.add("Control", place="long long", **many("double", "scale offset low high"))
-"""A signal that is a control, (control - offset) / scale, of the control kept from ``low`` to ``high``; -1 for none."""
+Control = _structs.add("Control", place="long long", **many("double", "scale offset"))
+"""A signal that is a control, (control - offset) / scale, of the control within its range in the model; -1 for none."""
 
 Joint = _structs.add(
     "Joint",
@@ -68,13 +68,13 @@ Joint = _structs.add(
 Robot = _structs.add(
     "Robot",
     mark="const char*",
-    **many("long long", "nq nv nu na dofs num_calls num_words num_draws half is_random taken next_number"),
+    **many("long long", "nq nv nu na dofs num_calls num_words num_draws half is_random taken next_number clock"),
     dt="double",
     calls="const Call*",
     words="const Words*",
     joints="const Joint*",
     draws="const Draw*",
-    **many("float*", "q qd target target_qd feedforward"),
+    **many("float*", "q qd target target_qd feedforward load"),
     **many("const float*", "effort derivative_q derivative_qd dry viscous"),
     **many("const wp::int32*", "word_at column_of"),
     initial="const double*",
@@ -84,10 +84,12 @@ Robot = _structs.add(
 """The motors of a model: of one robot, or of several. ``column_of`` is the joint of each DOF of the model, or -1."""
 
 Offsets = _structs.add(
-    "Offsets", **many("long long", "nefc type id loss island_type island_id island_loss passive friction timestep")
+    "Offsets",
+    **many("long long", "nefc type id loss island_type island_id island_loss passive bias friction"),
+    **many("long long", "timestep flags limited range not_clamped"),
 )
-"""Offsets of fields in an ``MjData`` [bytes], the type of a row that is dry friction of a DOF, and the offset of the
-time step in an ``MjModel``."""
+"""Offsets of fields in an ``MjData`` [bytes], the type of a row that is dry friction of a DOF, offsets of options and
+ranges of controls in an ``MjModel``, and the flag without which controls are kept within them."""
 
 Table = _structs.add(
     "Table",
@@ -109,10 +111,26 @@ struct Door {
     static Table*& table() { static Table* found = nullptr; return found; }
 
     static bool is_finite(float value) { return __builtin_fabsf(value) <= __FLT_MAX__; }
-    static float signal(const Control& c, const double* ctrl) {
-        const double value = ctrl[c.place];
-        return (float)(((value < c.low ? c.low : (value > c.high ? c.high : value)) - c.offset) / c.scale);
-    }
+    // The ranges of controls in a model, which its user may change.
+    struct Ranges {
+        const bool* limited;
+        const double* range;
+        explicit Ranges(const void* model) {
+            const Offsets& at = *table()->offsets;
+            const char* const m = (const char*)model;
+            const bool clamps = !(*(const wp::int32*)(m + at.flags) & at.not_clamped);
+            limited = clamps ? *(const bool* const*)(m + at.limited) : nullptr;
+            range = *(const double* const*)(m + at.range);
+        }
+        float signal(const Control& c, const double* ctrl) const {
+            double value = ctrl[c.place];
+            if (limited && limited[c.place]) {
+                const double low = range[2 * c.place], high = range[2 * c.place + 1];
+                value = value < low ? low : (value > high ? high : value);
+            }
+            return (float)((value - c.offset) / c.scale);
+        }
+    };
     static double braking(float derivative) {
         return derivative < 0.0f ? (derivative > -1e9f ? (double)derivative : -1e9) : 0.0;
     }
@@ -161,24 +179,27 @@ struct Door {
         }
     }
 
-    // Let a cell see the state: TIME | QPOS | QVEL | ACT | CTRL. Returns a joint for which it is not finite, or -1.
-    static long long show(const Robot& r, const double* s, long long cell) {
+    // Let a cell see the state: TIME | QPOS | QVEL | ACT | CTRL, and the loads that follow from it: gravity and motion.
+    // Returns a joint for which it is not finite, or -1.
+    static long long show(const Robot& r, const Ranges& of, const void* data, const double* s, long long cell) {
         const double *q = s + 1, *v = q + r.nq, *ctrl = v + r.nv + r.na;
+        const double* const bias = *(const double* const*)((const char*)data + table()->offsets->bias);
         const long long first = cell * r.dofs;
         long long bad = -1;
         for (long long i = 0; i < r.dofs; ++i) {
             const Joint& j = r.joints[i];
             const float position = r.q[first + i] = (float)q[j.position];
             const float velocity = r.qd[first + i] = (float)v[j.velocity];
+            if (r.load) r.load[first + i] = -(float)bias[j.velocity];
             float sum = position - position + (velocity - velocity);  // zero, or NaN
-            const float target = r.target[first + i] = signal(j.target, ctrl);
+            const float target = r.target[first + i] = of.signal(j.target, ctrl);
             sum += target - target;
             if (j.target_velocity.place >= 0) {
-                const float wanted = r.target_qd[first + i] = signal(j.target_velocity, ctrl);
+                const float wanted = r.target_qd[first + i] = of.signal(j.target_velocity, ctrl);
                 sum += wanted - wanted;
             }
             if (j.feedforward.place >= 0) {
-                const float given = r.feedforward[first + i] = signal(j.feedforward, ctrl);
+                const float given = r.feedforward[first + i] = of.signal(j.feedforward, ctrl);
                 sum += given - given;
             }
             if (sum != 0.0f) bad = i;
@@ -269,23 +290,25 @@ struct Door {
             if (j.by_velocity >= 0) act[j.by_velocity] = 0.0;
             if (j.by_position >= 0) act[j.by_position] = 0.0;
         }
-        const wp::int32 *before = r.word_at + 2, *after = before + r.half;
+        const wp::int32 *before = r.word_at + 1, *after = before + r.half;
         for (long long i = 0; i < r.half; ++i) act[after[i]] = act[before[i]];
     }
 
     static long long size(const Robot& r) { return 1 + r.nq + r.nv + r.na + r.nu; }
 
-    // Let the memory advance, unless MuJoCo has asked at this time before.
+    // Let the memory advance, if MuJoCo has taken a step since the last call.
     static void advance(Robot& r, const void* model, double* s, bool counts) {
         double* const act = s + 1 + r.nq + r.nv;
-        const wp::int32 *before = r.word_at + 2, *after = before + r.half;
-        double& stamp = act[r.word_at[1]];
+        const wp::int32 *before = r.word_at + 1, *after = before + r.half;
         const double dt = *(const double*)((const char*)model + table()->offsets->timestep);
         if (dt != r.dt) __atomic_store_n(&r.wrong_dt, 1, __ATOMIC_RELAXED);
+        // A step takes the clock from 1 to 0. A stage of Runge and Kutta subtracts its share, 0.5 or 1, of what the
+        // clock was in the stage before: 0.5, 0.375 and 0.5625 here, and 0.745 after all of them.
+        const double gone = (1.0 - act[r.clock]) * r.dt / dt;
+        const bool is_stage = gone > 0.1 && gone < 0.65;
+        act[r.clock] = is_stage ? 1.5 * gone : 1.0;
         if (!(act[r.word_at[0]] > 0.0)) begin(r, act, before, counts);
-        else if (__builtin_fabs(s[0] - stamp) < 0.75 * dt) return;  // stages of Runge and Kutta are half a step apart
-        else for (long long i = 0; i < r.half; ++i) act[before[i]] = act[after[i]];
-        stamp = s[0];
+        else if (gone >= 0.65) for (long long i = 0; i < r.half; ++i) act[before[i]] = act[after[i]];
     }
 
     static Robot* find(const void* model) {
@@ -320,8 +343,8 @@ struct Door {
         double* const act = s + 1 + r.nq + r.nv;
         t.get_state(model, data, s, ALL);
         advance(r, model, s, true);
-        const wp::int32 *before = r.word_at + 2, *after = before + r.half, *once = after + r.half;
-        long long bad = show(r, s, cell);
+        const wp::int32 *before = r.word_at + 1, *after = before + r.half, *once = after + r.half;
+        long long bad = show(r, Ranges(model), data, s, cell);
         if (bad < 0) {
             move(r, act, cell, before, once, false);
             drive(r, cell);
@@ -345,9 +368,9 @@ struct Door {
         double* const s = (double*)__builtin_alloca(size(r) * sizeof(double));
         table()->get_state(model, data, s, ALL);
         advance(r, model, s, false);
-        const wp::int32 *before = r.word_at + 2, *once = before + 2 * r.half;
+        const wp::int32 *before = r.word_at + 1, *once = before + 2 * r.half;
         move(r, s + 1 + r.nq + r.nv, cell, before, once, false);
-        show(r, s, cell);
+        show(r, Ranges(model), data, s, cell);
         drive(r, cell);
         return (int)cell;
     }
@@ -386,7 +409,11 @@ class Door:
         self._robots = (ctypes.c_void_p * MODELS)()
         names = ("nefc", "efc_type", "efc_id", "efc_frictionloss", "iefc_type", "iefc_id", "iefc_frictionloss")
         friction = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
-        self._offsets = Offsets(*data_offsets(*names, "qfrc_passive"), friction, _timestep_offset())
+        not_clamped = int(mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
+        in_model = model_offsets("actuator_ctrllimited", "actuator_ctrlrange")
+        options = option_offset("timestep", 0.0012345, 0.0054321), option_offset("disableflags", 5, 37)
+        in_data = data_offsets(*names, "qfrc_passive", "qfrc_bias")
+        self._offsets = Offsets(*in_data, friction, *options, *in_model, not_clamped)
         self._table = Table(
             name2id=address_of("mj_name2id"),
             state_size=address_of("mj_stateSize"),
@@ -469,17 +496,3 @@ def no_callback() -> Iterator[None]:
 def _slot() -> Any:
     """Return the address of MuJoCo's pointer to the callback."""
     return ctypes.c_void_p.in_dll(library(), "mjcb_control")
-
-
-def _timestep_offset() -> int:
-    """Return the offset of the time step in an ``MjModel`` [bytes], which differs between versions of MuJoCo."""
-    model = mujoco.MjModel.from_xml_string("<mujoco/>")
-    values = np.ctypeslib.as_array((ctypes.c_double * 512).from_address(model._address))
-    found = []
-    for timestep in (0.0012345, 0.0054321):
-        model.opt.timestep = timestep
-        found.append({*np.flatnonzero(values == timestep).tolist()})
-    places = found[0] & found[1]
-    if len(places) != 1:
-        raise SimulationError(f"MuJoCo {mujoco.__version__}: no place of the time step was found in an MjModel")
-    return 8 * places.pop()

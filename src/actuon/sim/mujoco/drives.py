@@ -102,10 +102,18 @@ class MujocoDrives:
         return lower, upper
 
     def lift_limits(self, at: DofSet) -> Undo:
-        """Stop MuJoCo from clipping the gravity compensation of joints with ``actuatorgravcomp``."""
+        """Let MuJoCo add the gravity compensation of joints with ``actuatorgravcomp``, unclipped."""
+        columns = at.columns("joint_qd")
+        let_go = self._model.keep_compensation(int(columns[0]))
         model = self._fields.model
-        compensated = np.flatnonzero(model.jnt_actgravcomp[model.dof_jntid[at.columns("joint_qd")]])
-        return self.lift_all_limits(at.of_dofs(compensated)) if compensated.size else lambda: None
+        compensated = np.flatnonzero(model.jnt_actgravcomp[model.dof_jntid[columns]])
+        give_back = self.lift_all_limits(at.of_dofs(compensated)) if compensated.size else lambda: None
+
+        def undo() -> None:
+            give_back()
+            let_go()
+
+        return undo
 
     def lift_all_limits(self, at: DofSet) -> Undo:
         """Stop MuJoCo from clipping actuator efforts at joints, which are only a part of the effort.

@@ -10,8 +10,8 @@ import mujoco
 import numpy as np
 import warp as wp
 
-from ...errors import RobotFileError, SimulationError
-from ..divergence import StateWatch
+from ...errors import RobotFileError
+from ..divergence import StateWatch, divergence
 from ..motor import Motor, MotorProgram
 from ..robots import Robot
 from .added import MujocoModel
@@ -77,16 +77,16 @@ class MujocoEngine:
 
     def step(self, steps: int, motors: Sequence[Motor]) -> int:
         """Step motors and physics, at least once and at most ``steps`` times."""
-        dt, begin, compiled = self.dt, self.time, []
+        dt, begin = self.dt, self.time
+        programs = []
         for motor in motors:
             program = motor.program(dt)
-            if program is not None:
-                compiled.append((motor, program))
-            elif motor.is_stepped:
+            programs.append(program)
+            if program.in_python is not None and motor.is_stepped:
                 steps = 1
-                motor.step_in_python(dt)
+                program.in_python()
         steps = 1 if self.model.compensates else steps  # bounds of efforts follow the pose
-        for (motor, _), place in zip(compiled, self._bind(compiled).motors, strict=True):
+        for motor, place in zip(motors, self._bind(programs).motors, strict=True):
             is_stepped = motor.is_stepped
             place.is_driven = is_stepped
             place.retakes = steps if is_stepped else motor.ends_step_at(begin)
@@ -101,46 +101,46 @@ class MujocoEngine:
             self.time = _later(begin, taken, dt)
             if not self._batch.is_noted:
                 self.watch.extend(taken, self.time)
-            for motor, _ in compiled:
+            for motor in motors:
                 if motor.is_stepped:
                     motor.has_run(begin)
         if self._batch.is_noted:
-            self._raise_notes(compiled, begin)
+            self._raise_notes(motors, begin)
         return taken
 
-    def _bind(self, compiled: Sequence[tuple[Motor, MotorProgram]]) -> MotorTable:
-        programs = [program for _, program in compiled]
+    def _bind(self, programs: Sequence[MotorProgram]) -> MotorTable:
         return self._batch.bind(programs, self.robots, lambda: len(self.implicit_efforts.derivatives) > 1)
 
-    def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> bool:
-        """Step one of the motors. Returns False if Python must step it."""
-        program = motor.program(dt)
-        if program is None:
-            return False
+    def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> None:
+        """Step one of the motors, and write its efforts."""
         self.check_options()
-        others = [(other, own) for other in motors if (own := other.program(dt)) is not None]
-        table = self._bind(others)
-        begin = self.time
+        programs = [other.program(dt) for other in motors]
+        table, place, begin = self._bind(programs), motors.index(motor), self.time
         self._batch.forget_notes()
-        for (other, _), place in zip(others, table.motors, strict=True):
-            if other is motor:
-                self._batch.drive(place)
+        in_python = programs[place].in_python
+        if in_python is not None:
+            in_python()
+        self._batch.drive(table.motors[place])
         motor.has_run(begin)
         if self._batch.is_noted:
-            self._raise_notes([(motor, program)], begin)
-        return True
+            self._raise_notes([motor], begin)
 
-    def _raise_notes(self, motors: Sequence[tuple[Motor, MotorProgram]], begin: float) -> None:
+    def _raise_notes(self, motors: Sequence[Motor], begin: float) -> None:
         """Raise the earliest error that ended the run of an environment."""
         notes, dt = self._batch.notes, self.dt
         found = np.flatnonzero(notes[:, 0])
         env = int(found[notes[found, 1].argmin()])
-        status, steps, motor, column, robot = notes[env].tolist()
-        time = _later(begin, steps, dt)
-        if status == NOT_FINITE:
-            raise SimulationError(f"t = {time:.6g} s: {motors[motor][0].not_finite(robot, column)}")
-        self.watch.extend(steps - 1, begin)
-        self.watch.check(time, dt, False, env)
+        status, steps = notes[env, :2].tolist()
+        if status != NOT_FINITE:
+            self.watch.extend(steps - 1, begin)
+        causes = {}
+        for other in found.tolist():
+            kind, _, motor, column, robot = notes[other].tolist()
+            is_effort = kind == NOT_FINITE
+            causes[other] = (
+                motors[motor].not_finite(robot, column) if is_effort else self.watch.what_diverged(dt, other)
+            )
+        raise divergence(_later(begin, steps, dt), env, causes)
 
     def step_maps(self, robot: Robot, dt: float, viscous: np.ndarray | None = None) -> MujocoStepMaps:
         """Return linear maps of steps of ``dt`` [s] for small motions of a robot."""

@@ -98,7 +98,7 @@ class MujocoImplicitEfforts:
             release_check()
             let_go()
 
-        return HeldImplicitEffort(lambda: None, lambda: self._state.efforts(at), release)
+        return HeldImplicitEffort(None, lambda: self._state.efforts(at), release)
 
     def _hold_derivatives(self, at: DofSet, usage: Callable[[], float] | None) -> Undo:
         model, where = self._model, self._fields.where

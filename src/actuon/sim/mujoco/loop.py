@@ -441,6 +441,7 @@ struct Own {
         for (long long env = 0; env < p.count; ++env)
             for (long long i = m.starts[env]; i < m.starts[env + 1]; ++i) {
                 drive(p, m, env, m.robots[i], arguments);
+                if (p.draw_starts) share(p, env);
                 if (hand_over(p, m, nullptr, 0, env, m.robots[i], 0) && p.own[env])
                     p.set_state(p.model, p.own[env], p.states + env * p.width + p.at_control, (int)p.control_signature);
             }

@@ -33,16 +33,16 @@ class MujocoProperties:
         self._fields.on_timestep = weakref.WeakMethod(self._stiffen_again)
 
     @property
-    def limits_version(self) -> int:
-        """Number that changes with the effort limits."""
-        return self._model.limits_version
+    def limits_version(self) -> int | None:
+        """Number that changes with the effort limits. None: they follow the pose."""
+        return None if self._model.compensates else self._model.limits_version
 
     def contents(self) -> dict[str, np.ndarray]:
         """Return the values of the model that may change, by name, not copied."""
         assert self._fields.dt  # which follows the options
         return self._fields.values()
 
-    def checked(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
+    def checked(self, where: str, found: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
         """Raise an error for contents of a file that do not fit. Returns a function that loads them."""
         self._fields.check(where, found)
 

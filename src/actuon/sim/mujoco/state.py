@@ -121,8 +121,6 @@ class MujocoState:
     def refresh(self) -> None:
         """Read values that users wrote to an ``MjData``."""
         self.batch.refresh()
-        if self._model.compensates:
-            self._model.limits_version += 1
 
     @contextlib.contextmanager
     def starting_at(self, keyframe: str | int | None) -> Iterator[None]:
@@ -176,18 +174,8 @@ class MujocoState:
             self.batch.look(envs)
             self.batch.forward(at.envs.tolist())
 
-    def effort_writer(self, at: DofSet, efforts: wp.array) -> Callable[[], None]:
-        """Return a function that writes ``efforts``, float32 of shape (n, D), of these DOFs to MuJoCo."""
-        values, chosen = efforts.numpy(), as_slice(at.dofs)
-        shown, index, batch = self._rows["joint_f"], at.index("joint_f"), self.batch
-        envs, columns = at.env_index, at.column_index("joint_f")
-
-        def write() -> None:
-            own = values[:, chosen]
-            shown[index] = own
-            batch.write("qfrc_applied", envs, columns, own)
-
-        return write
+    def effort_writer(self, at: DofSet, efforts: wp.array) -> None:
+        """Return None: programs write efforts."""
 
     def efforts(self, at: DofSet) -> np.ndarray:
         """Return the efforts of the last step [N·m or N], shape (n, d)."""

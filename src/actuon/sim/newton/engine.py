@@ -139,9 +139,11 @@ class NewtonEngine:
             self._physics.step(self.state.state, self.state.control, self.dt)
         self.state.are_loads_old = True
 
-    def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> bool:
-        """Return False: motors are stepped from Python."""
-        return False
+    def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> None:
+        """Step one of the motors, and write its efforts."""
+        motor.prepare()
+        motor.compute(dt)
+        motor.hand_over(dt)
 
     def step_maps(self, robot: Robot, dt: float, viscous: np.ndarray | None = None) -> StepMaps:
         """Return linear maps of steps of ``dt`` [s] for small motions of a robot, from the first environment."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...charts import RED, Chart
 from ...errors import ActuonError
+from ...fit.units import error_text, shown_unit
 from ...logs.formats import ENDINGS
 from ..background import Background
 from ..folder import Folder
@@ -101,7 +102,8 @@ class LogPanel:
         shown = self._shown()
         if shown != self._charted:
             self._charted = shown
-            self.charts = {name: chart for joint in shown for name, chart in log_charts(joint, self._units()).items()}
+            charts = (log_charts(joint, self._units(joint)) for joint in shown)
+            self.charts = {name: chart for own in charts for name, chart in own.items()}
 
     def _offer_values(self) -> None:
         assert self.work.log is not None
@@ -121,17 +123,26 @@ class LogPanel:
         chosen = [joint for joint in self.work.replayed if joint.joint == self._joint()]
         return chosen or self.work.replayed
 
-    def _units(self) -> tuple[str, str]:
-        return ("m", "mm") if self.work.slides else ("rad", "mrad")
+    def _units(self, joint: Replayed) -> tuple[str, str]:
+        unit = self.work.unit_of(joint.joint)
+        return unit, shown_unit(unit)
 
     def _text(self) -> str:
         work = self.work
         lines = [f"<div>{html.escape(work.status)}</div>"] if work.status else []
         rows = "".join(
             f'<tr><td style="padding-right:1em">{html.escape(joint.joint)}</td>'
-            f'<td data-actuon="error">{work.shown_error(joint.error)} mean error</td></tr>'
+            f'<td data-actuon="error">{error_text(joint.error, work.unit_of(joint.joint))} mean error</td>'
+            f'<td data-actuon="verdict">{_level(joint)}</td></tr>'
             for joint in work.replayed
         )
         lines += [f"<table>{rows}</table>"] if rows else []
         lines += [f'<div style="color:{RED}">{html.escape(work.error)}</div>'] if work.error else []
         return f'<div style="margin:0.3em 0.8em;font-size:0.85em">{"".join(lines)}</div>'
+
+
+def _level(joint: Replayed) -> str:
+    """Return the level of the verdict on a joint, with the sentence as its tooltip."""
+    if joint.verdict is None:
+        return ""
+    return f'<span title="{html.escape(joint.verdict.sentence())}">{joint.verdict.level}</span>'
