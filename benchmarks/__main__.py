@@ -41,6 +41,9 @@ from .gate import Disagreement, Gate
 from .runner import Table, use_avx2
 
 
+VECTORS = "kernels use vectors of at most 256 bits, those of networks over arrays of 512 if the CPU has them"
+
+
 class Part(NamedTuple):
     """The function that measures a part, and the gate that it passes first, if there is anything to agree on."""
 
@@ -87,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Disagreement as error:
         sys.exit(f"{parser.prog}: {error}")
     where = machine("warp-lang", "newton", "mujoco", "torch", "numpy")
-    print(f"\n{where}{'; compiled for AVX2' if options.avx2 else ''}", flush=True)
+    print(f"\n{where}; {'compiled for AVX2' if options.avx2 else VECTORS}", flush=True)
     for tables in measured.values():
         for table in tables:
             table.print(options.markdown)
