@@ -40,7 +40,6 @@ from . import (
 from .gate import Disagreement, Gate
 from .runner import Table, use_avx2
 
-
 VECTORS = "kernels use vectors of at most 256 bits, those of networks over arrays of 512 if the CPU has them"
 
 

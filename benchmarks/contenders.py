@@ -221,7 +221,9 @@ class NewtonActuators(Contender):
         )
         self.current, self.other = self.actuator.state(), self.actuator.state()
 
-    step = ActuonSwapped.step
+    def step(self) -> None:
+        self.actuator.step(self.sim, self.sim, self.current, self.other, dt=0.005)
+        self.current, self.other = self.other, self.current
 
 
 class NewtonCaptured(NewtonActuators):

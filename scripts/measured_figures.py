@@ -43,7 +43,7 @@ def _rows(name: str) -> list[list[str]]:
 
 
 def sizes() -> Any:
-    """Draw the time per joint over the number of joints, and how many times as long Newton takes at both ends, eager."""
+    """Draw the time per joint over the number of joints, and how many times as long eager Newton takes at both ends."""
     rows = _table("sizes")
     figure, axes = plot("", 430, 1, 2, sharey=True)
     lines = {
