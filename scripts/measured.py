@@ -48,6 +48,7 @@ HIDDEN = {
     "chains": ("÷ in place", "÷ equal delays"),
     "environments": ("÷ given, CPU", "at most"),
     "one_robot": ("step() ÷", "step(10) ÷", "share, %"),
+    "sizes": ("ns per DOF",),
 }
 """Columns that only ``tables.json`` has, so that tables fit the page."""
 BEST = "best µs", "back to back, best µs"
