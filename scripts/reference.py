@@ -20,6 +20,7 @@ import actuon
 from actuon.declare.registry import ComponentKind, Registered, by_schema
 from actuon.logs import FORMATS
 from actuon.motors.quantities import QUANTITIES, SPELLINGS
+from actuon.motors.unmodelled import unmodelled
 
 _TABLE = re.compile(r"<!-- ([\w ]+)(?:: ([\w, ]+))? -->\n(?:\|.*\n)*")
 _PARAMETERS = re.compile(r"<!-- parameters: ([\w, ]+) -->")
@@ -167,17 +168,20 @@ def values_table() -> str:
 
 def catalogue_table() -> str:
     """A Markdown table: the motors of the catalogue, with their main values at the joint."""
-    heads = "name", "on the motor", "vendor", "peak torque [N·m]", "speed [rad/s]", "ratio"
-    lines = [f"| {' | '.join(heads)} |", "|---|---|---|--:|--:|--:|"]
+    numbers_of = "peak torque [N·m]", "rated torque [N·m]", "speed [rad/s]", "ratio"
+    heads = "name", "on the motor", "vendor", *numbers_of, "not modelled"
+    lines = [f"| {' | '.join(heads)} |", "|---|---|---|--:|--:|--:|--:|---|"]
     for motor in map(actuon.find_motor, actuon.motor_names()):
         values = motor.datasheet.at_joint
         curve = values.get("driving_curve", ())
         peak = max((torque for _, torque in curve), default=values.get("peak_torque", values.get("stall_torque")))
         speed = max((speed for speed, _ in curve), default=values.get("no_load_speed", values.get("max_speed")))
-        numbers = ["" if value is None else f"{value:.3g}" for value in (peak, speed, values.get("gear_ratio"))]
+        shown = peak, values.get("rated_torque"), speed, values.get("gear_ratio")
+        cells = [motor.vendor, *("" if value is None else f"{value:.3g}" for value in shown)]
         if speed is None and "rated_speed" in values:
-            numbers[1] = f"rated {values['rated_speed']:.3g}"
-        lines.append(f"| `{motor.name}` | {', '.join(motor.aliases)} | {motor.vendor} | {' | '.join(numbers)} |")
+            cells[3] = f"rated {values['rated_speed']:.3g}"
+        cells.append(", ".join(unmodelled(motor.datasheet.stages())))
+        lines.append(f"| `{motor.name}` | {', '.join(motor.aliases)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the state files of the tests: ``python -m scripts.state_files tests/data/states/version_1``.
+"""Writes the saved files that tests continue from: ``python -m scripts.state_files``.
 
-The files are those that users have: they are written once for each version of the format and never again. So what is
-described here must not change; add to it instead.
+They are files as users have them: written once for each version of a format, and never again. So what is described here
+must not change; add to it instead.
 """
 
 from __future__ import annotations
 
-import sys
+import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,10 +18,12 @@ import numpy as np
 
 import actuon
 from actuon import lab
+from actuon.actuator.state import VERSION
 
 FOLDER = Path(__file__).parents[1] / "tests" / "data" / "states"
 NETWORKS = FOLDER / "networks"
 SIMULATIONS = FOLDER.with_name("simulations")
+FITS = FOLDER.with_name("fits")
 EXPECTED = "expected.npz"
 """Name of the file with what steps from the states give."""
 DOFS, DT = 5, 0.005
@@ -218,6 +220,23 @@ def write_simulation(folder: Path) -> None:
     np.savez_compressed(folder / EXPECTED, efforts=efforts, positions=positions)
 
 
+def write_fits(folder: Path) -> None:
+    """Write results of fits, and their mean absolute errors by run and joint [rad]."""
+    from actuon.fit import KnownLoadPlant, apply, fit_logs
+
+    from .golden.fits import FACTS, MORE_SEARCHES
+
+    folder.mkdir(parents=True)
+    arm, options = MORE_SEARCHES["zeros"]
+    servo = KnownLoadPlant(FACTS["gains"](), dt=0.002)
+    fits = {"servo.yaml": (servo, options | {"model": "servo_m1"}), "arm.yaml": (arm(), options)}
+    errors = {}
+    for name, (plant, given) in fits.items():
+        fit_logs(plant=plant, **given).save(folder / name)
+        errors[name] = apply(folder / name, plant).errors.tolist()
+    (folder / "errors.json").write_text(json.dumps(errors, indent=1) + "\n", encoding="utf-8")
+
+
 def write_networks() -> None:
     """Write the networks that the controllers run. They are shared by all versions of the format."""
     import torch
@@ -253,5 +272,6 @@ def write_networks() -> None:
 if __name__ == "__main__":
     actuon.quiet()
     write_networks()
-    write(Path(sys.argv[1]))
-    write_simulation(SIMULATIONS / Path(sys.argv[1]).name)
+    write(FOLDER / f"version_{VERSION}")
+    write_simulation(SIMULATIONS / f"version_{VERSION}")
+    write_fits(FITS / "version_1")

@@ -25,7 +25,7 @@ from actuon.fit import (
     SearchOptions,
     fit_logs,
 )
-from actuon.fit.excitation import ExcitationOptions, Limits, excite
+from actuon.fit.excite import ExcitationOptions, Limits, excite
 from actuon.fit.terms import JointFacts, build_model
 
 from .case import Case, Scope, leave_out_adjoints, seeded

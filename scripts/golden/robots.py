@@ -168,7 +168,7 @@ def _from_file(robots: actuon.Articulation, name: str) -> Any:
     return actuon.ArticulationActuators(robots.paths, simulation=robots.simulation)
 
 
-MODES: dict[str, Attach] = {"servos": _servos, "explicit": _explicit, "tangent": _implicit, "groups": _groups}
+MODES: dict[str, Attach] = {"servos": _servos, "explicit": _explicit, "implicit": _implicit, "groups": _groups}
 """Motors that drive every robot."""
 MORE_MODES: dict[str, Attach] = {
     "file": _from_file,

@@ -20,13 +20,8 @@ RESET_AT = 7
 """The step before which some of the DOFs are reset."""
 TAPED_STEPS = 3
 SIGNALS = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act")
-IMPLICIT_SIGNALS = {
-    "effort_derivative_q": "effort_slope_q",
-    "effort_derivative_qd": "effort_slope_qd",
-    "effort_min": "effort_min",
-    "effort_max": "effort_max",
-}
-"""Names of entries by signal; those of derivatives are older than the signals' names."""
+IMPLICIT_SIGNALS = {name: name for name in ("effort_derivative_q", "effort_derivative_qd", "effort_min", "effort_max")}
+"""Names of entries by signal."""
 
 Named = Iterator[tuple[str, np.ndarray]]
 Build = Callable[..., actuon.Actuator]

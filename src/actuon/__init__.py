@@ -142,7 +142,7 @@ from .errors import (
     StructureError as StructureError,
 )
 from .kernel.chain import Law as Law
-from .kernel.run_stage import Given as Given, SignalArray as SignalArray
+from .kernel.run_stage import SignalArray as SignalArray
 from .kernel.state import RingState as RingState, State as State
 from .motors.building import ValueUse as ValueUse
 from .motors.catalogue import CatalogueMotor as CatalogueMotor, find_motor as find_motor, motor_names as motor_names

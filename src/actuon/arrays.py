@@ -228,8 +228,18 @@ def _is_read_only_dlpack(value: object) -> bool:
     return bool(ctypes.c_uint64.from_address(_address_in(capsule, _VERSIONED) + _FLAGS_AT).value & 1)
 
 
+def require_values(value: object, where: str) -> None:
+    """Raise for a Warp array during graph capture: it may have its values only when the graph is replayed."""
+    if isinstance(value, wp.array) and value.device.is_capturing:
+        raise ArrayError(
+            f"{where}: got a Warp array during graph capture, which may have no values until a replay; pass a NumPy "
+            "array, or do it before"
+        )
+
+
 def numbers(value: object, where: str) -> np.ndarray:
     """Return plain numbers, or nested lists of them, as a NumPy array."""
+    require_values(value, where)
     try:
         return value.numpy() if isinstance(value, wp.array) else np.asarray(value)
     except Exception as error:  # ragged lists, tensors that cannot be converted

@@ -319,57 +319,22 @@ def test_modes_in_files(tmp_path):
     assert prim.GetAttribute("actuon:effortMode").Get() == "auto"
 
 
-SAID = "effort_mode 'tangent' is now called 'implicit'; write 'implicit'"
-
-
-def test_files_are_read_under_the_earlier_name_and_written_under_the_present_one(tmp_path, caplog):
-    caplog.set_level(logging.WARNING, "actuon")
-    config = ActuatorConfig(PD, effort_mode="implicit")
-    entry = ActuatorEntry("arm", ("hip", "knee"), config)
-    new, old = tmp_path / "new.yaml", tmp_path / "old.yaml"
-    save_actuators(new, [entry])
-    old.write_text(new.read_text().replace("effort_mode: implicit", "effort_mode: tangent"))
-    assert old.read_text() != new.read_text()
-    assert load_actuators(new) == [entry]
-    assert not caplog.records
-    assert load_actuators(old) == [entry]
-    (record,) = caplog.records
-    assert (record.name, record.levelno) == ("actuon.actuators", logging.WARNING)
-    assert record.getMessage().startswith(f"{old}: actuators.arm: {SAID}")
-    save_actuators(old, load_actuators(old))
-    assert old.read_text() == new.read_text()
-
-    stage = robot()
-    actuon.usd.author_actuators("/Robot", [entry], stage=stage)
-    caplog.clear()
-    assert [parsed.config for parsed in actuon.usd.parse_actuators(stage)] == [config] * 2
-    assert not caplog.records
-    attribute = stage.GetPrimAtPath("/Robot/Actuators/knee").GetAttribute("actuon:effortMode")
-    attribute.Set("tangent")
-    assert [parsed.config for parsed in actuon.usd.parse_actuators(stage)] == [config] * 2
-    (record,) = caplog.records
-    assert f": /Robot/Actuators/knee: {SAID}" in record.getMessage()
-    exported = actuon.usd.export_actuators(stage)
-    actuon.usd.author_actuators("/Robot", exported, stage=stage, overwrite_existing=True)
-    assert stage.GetPrimAtPath("/Robot/Actuators/knee").GetAttribute("actuon:effortMode").Get() == "implicit"
-
-
-def test_python_refuses_the_earlier_name():
-    match = "effort_mode: got 'tangent'; must be one of explicit, implicit, auto"
+def test_every_door_refuses_an_unknown_mode():
+    match = "effort_mode: got 'sometimes'; must be one of explicit, implicit, auto"
     config = ActuatorConfig(PD)
-    config.effort_mode = "tangent"
+    config.effort_mode = "sometimes"
     with pytest.raises(actuon.ParameterError, match=match):
         config.copy()
     with pytest.raises(actuon.ParameterError, match=match):
-        actuon.usd.add_actuator("/Robot", "slide", "slide", PD, effort_mode="tangent", stage=robot())
+        actuon.usd.add_actuator("/Robot", "slide", "slide", PD, effort_mode="sometimes", stage=robot())
     with MujocoSimulation(actuon.assets.arm_mjcf):
         with pytest.raises(actuon.ParameterError, match=match):
-            ArticulationActuators("link0", effort_mode="tangent")
+            ArticulationActuators("link0", effort_mode="sometimes")
         pytest.importorskip("torch")
         with pytest.raises(actuon.ParameterError, match=match):
-            grouped("tangent")(Articulation("link0"))
+            grouped("sometimes")(Articulation("link0"))
         with pytest.raises(actuon.ParameterError, match=f"group 'all': {match}"):
-            grouped(own="tangent")(Articulation("link0"))
+            grouped(own="sometimes")(Articulation("link0"))
 
 
 def test_a_mode_in_the_file_beside_a_robot_is_followed(tmp_path):
@@ -395,8 +360,8 @@ class ControllerWhole(actuon.Controller):
 
 
 def test_what_cannot_be_is_refused_by_name():
-    with pytest.raises(actuon.ParameterError, match="effort_mode: got 'tangent'; must be one of explicit, implicit"):
-        ActuatorConfig(PD, effort_mode="tangent")
+    with pytest.raises(actuon.ParameterError, match="effort_mode: got 'sometimes'; must be one of explicit, implicit"):
+        ActuatorConfig(PD, effort_mode="sometimes")
     with MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
         with pytest.raises(actuon.ParameterError, match="effort_mode: got 3; must be one of explicit, implicit, auto"):
             stiff(3)(None)

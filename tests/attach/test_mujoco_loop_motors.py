@@ -420,6 +420,24 @@ def test_gravity_compensation_is_clipped_together_with_the_effort(both):
     moved.move(40, spread=1.0, exact=False, rtol=0.0, atol=1e-6)
 
 
+def test_an_implicit_effort_that_is_clipped_with_gravity_compensation_has_no_derivatives():
+    """MuJoCo would damp the joint by more than the effort that it passes on."""
+    bodies = body("arm", [hinge("a", 'actuatorfrcrange="-1 1" actuatorgravcomp="true"')])
+    text = mjcf(bodies.replace('name="arm"', 'name="arm" gravcomp="1"'), "", option='integrator="implicitfast"')
+    config = actuon.ActuatorConfig(PD, effort_mode="implicit")
+    model = actuon.mujoco.load(text, {"a": config})
+    data = mujoco.MjData(model)
+    with actuon.MujocoSimulation(mujoco.MjSpec.from_string(text)) as simulation:
+        actuators = actuon.ArticulationActuators.from_actuators("arm", [(config, "a")])
+        for _ in range(50):
+            mujoco.mj_step(model, data)
+            simulation.step()
+        assert actuators.telemetry().limited_by[0, 0] == "engine"
+        np.testing.assert_allclose(data.qpos, simulation.data[0].qpos, rtol=0.0, atol=1e-6)
+        assert abs(data.qpos[0]) > 0.01
+    actuon.mujoco.unload(model)
+
+
 @pytest.mark.parametrize("mode", ["explicit", "implicit"])
 def test_telemetry_shows_what_mujoco_lets_through_beside_gravity_compensation(both, mode):
     limits = 'actuatorfrcrange="-4 3" actuatorgravcomp="true"'

@@ -778,3 +778,18 @@ def test_a_component_is_not_finalized_during_a_capture():
         pytest.raises(actuon.StructureError, match="ControllerPD: cannot be finalized"),
     ):
         pd.finalize("cpu", 3)
+
+
+def test_values_made_during_a_capture_are_not_read():
+    """On a CPU they are garbage until a replay."""
+    with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
+        robots = actuon.Articulation("link0")
+        before = robots.get_dof_position_targets().numpy()
+        with wp.ScopedCapture(device="cpu"):
+            value, index = wp.array([[0.3]], dtype=float, device="cpu"), wp.array([0], dtype=int, device="cpu")
+            for values, dofs in ((value, [0]), ([[0.3]], index)):
+                with pytest.raises(actuon.ArrayError, match="got a Warp array during graph capture"):
+                    robots.set_dof_position_targets(values, dof_indices=dofs)
+            with pytest.raises(actuon.ArrayError, match="indices: got a Warp array during graph capture"):
+                actuon.Actuator(index, actuon.ControllerPD(1.0, 1.0))
+        np.testing.assert_array_equal(robots.get_dof_position_targets().numpy(), before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -328,9 +329,13 @@ def test_the_studio_compares_files_of_motors(arm, tmp_path, monkeypatch):
     monkeypatch.setenv("SSH_CONNECTION", "somewhere")
     monkeypatch.setattr(actuon.studio.Studio, "wait", mock.Mock(side_effect=KeyboardInterrupt))
     both = ("--actuators", "arm.actuon.yaml", "--actuators", "weak.yaml")
-    printed = command("studio", "arm.xml", "--port", 8151, *both).splitlines()
+    network = ("--host", "0.0.0.0", "--allow-host", "robot.lan")
+    printed = command("studio", "arm.xml", "--port", 8151, *both, *network).splitlines()
     assert printed[:2] == ["motors from arm.actuon.yaml", "motors from weak.yaml"]
     assert "arm.xml (arm.actuon.yaml, weak.yaml): serving at" in "\n".join(printed)
+    addresses = [re.search(r"http://[^/ ]+:\d+/([\w-]{22}\.html)", line) for line in printed]
+    own, others, tunnel = (found[1] for found in addresses if found)
+    assert own == others == tunnel
 
 
 def test_files_of_motors_that_cannot_be_used(arm, complaint):

@@ -61,7 +61,7 @@ def test_the_gain_of_a_firmware_is_found_in_the_logged_duty(logs):
 def test_fit_select_apply(logs, tmp_path):
     output, report = tmp_path / "servo.yaml", tmp_path / "report"
     options = ["--models", "servo_m1,pd", "--generations", "25", "--dt", DT, "--report", report]
-    printed = command("fit", *logs, "-o", output, *options)
+    printed = command("fit", "select", *logs, "-o", output, *options)
     assert "servo_m1" in printed
     assert "chosen" in printed
     assert "fitted [mrad]" in printed
@@ -86,33 +86,6 @@ def test_fit_select_apply(logs, tmp_path):
     assert list(found["logs"]) == [str(path) for path in logs]
     assert f"{found['mean']:.2f} mrad" in command("fit", "apply", output, *logs, "--dt", DT)
     assert "servo" in command("inspect", output)
-
-
-def test_sub_commands_are_what_former_options_were(logs, tmp_path):
-    options = ["--generations", "3", "--starts", "1", "--dt", DT, "--json"]
-    fitted = [
-        json.loads(command("fit", *words, *logs[:1], "--model", "servo_m1", *options)) for words in ((), ("logs",))
-    ]
-    chosen = [
-        json.loads(command("fit", *logs, "--models", "servo_m1,pd", *options)),
-        json.loads(command("fit", "select", *logs, "--models", "servo_m1,pd", *options)),
-    ]
-    motion = ["--load", "mass=0.5", "--load", "length=0.1", "--limit", "position=-1:1", "--seconds", "2"]
-    motions = [
-        json.loads(command("fit", "--excite", tmp_path / "a.csv", *motion, *options)),
-        json.loads(command("fit", "excite", tmp_path / "b.csv", *motion, *options)),
-    ]
-    for former, now in (fitted, chosen, motions):
-        times = ("seconds",) if "mae_mrad" in now else ()
-        assert {k: v for k, v in former.items() if k not in times} == {k: v for k, v in now.items() if k not in times}
-    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
-    fleet = tmp_path / "robots"
-    for name, log in zip(("one", "two"), logs, strict=False):
-        (fleet / name).mkdir(parents=True)
-        (fleet / name / log.name).write_bytes(log.read_bytes())
-    fleets = [json.loads(command("fit", *words, fleet, "--model", "servo_m1", *options)) for words in ((), ("fleet",))]
-    assert [list(each["robots"]) for each in fleets] == [["one", "two"]] * 2
-    assert fleets[0]["robots"]["one"]["joints"] == fleets[1]["robots"]["one"]["joints"]
 
 
 def test_fit_inspect_shows_what_was_understood(logs, complaint):
@@ -386,7 +359,6 @@ def test_what_is_added_to_a_model_has_an_effect(logs, name, tmp_path):
         (["--dt", "0"], "--dt: got 0.0"),
         (["--on", "slurm"], "--on: got 'slurm'; must be ray, or ray://HOST:PORT"),
         (["--on", "ray", "--resume", "kept.npz"], "--resume: does not go with --on"),
-        (["--select"], "needs runs to hold out; got 1"),
         (["-o", "x.txt"], "must be .yaml or .yml"),
         (["--author", "x.usdz"], "--author: 'x.usdz' has the format '.usdz'; must be one of .usda"),
         (["--author", "none.usda"], "'none.usda' does not exist"),

@@ -21,32 +21,10 @@ from tests.support.command_line import COMMAND, command
 from tests.support.paths import ROOT
 
 BOX = "┏┳┓┡╇┩├┼┤└┴┘┃│━─"
-FORMER = {
-    "init": "--output -o --root --force",
-    "inspect": "--root --json --allow-torch",
-    "check": "--dt --root --json --allow-torch",
-    "motors": "",
-    "motors show": "",
-    "plot": "--output -o --kind --record --inertia --dt --position --step --effort --duty --period --seconds --root "
-    "--force --allow-torch",
-    "author": "--output -o --root --overwrite --force --allow-torch",
-    "export": "--output -o --root --force --overwrite --allow-torch",
-    "run": "--engine --envs --seconds --record --output -o --video --allow-torch",
-    "studio": "--host --port --record --allow-torch",
-    "bench": "--host --port --record --allow-torch",
-    "fit": "--output -o --model --select --models --fix --free --robot --plant --load --columns --window --dt --seed "
-    "--generations --starts --on --network --excite --limit --seconds --actuators --resume --report --author --json "
-    "--force",
-    "fit logs": "--output -o --model --select --models --fix --free --robot --plant --load --columns --window --dt "
-    "--seed --generations --starts --on --network --excite --limit --seconds --actuators --resume --report --author "
-    "--json --force",
-    "fit apply": "--robot --plant --load --columns --window --dt --json --allow-torch",
-}
-"""Options of version 0.1 before its commands were regrouped."""
 
 
 def commands_of(parent: App, *names: str):
-    """Yield the names of a command and of all below it, hidden ones included, with the command."""
+    """Yield the names of a command and of all below it, with the command."""
     yield names, parent
     for name in parent:
         if not name.startswith("-"):
@@ -96,21 +74,6 @@ def test_commands_are_listed_by_what_they_are_for():
     ]  # fmt: skip
     groups = [block.split("\n")[0] for block in fit.split("\n\n")[3:-1]]
     assert groups == ["Commands", "Arguments", "What moves", "Model", "Search", "Output"]
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_former_options_are_still_read(name):
-    names = COMMANDS[tuple(name.split())].assemble_argument_collection()
-    known = {option for argument in names for option in argument.names}
-    assert set(FORMER[name].split()) <= known
-
-
-def test_former_options_of_fit_are_hidden():
-    text = command("fit", "--help")
-    for option in ("--select", "--models", "--excite", "--network", "--limit", "--seconds", "--actuators"):
-        assert option not in text
-    assert "  logs " not in text
-    assert "bench" not in command("--help")
 
 
 def test_the_page_of_the_documentation_shows_what_commands_print():
@@ -187,7 +150,6 @@ def test_completion_is_installed(shell, tmp_path):
     text = script.read_text()
     for name in ("inspect", "studio", "allow-torch", "fleet"):
         assert name in text
-    assert "bench" not in text
     if shell == "bash":
         line = "source $1; COMP_WORDS=(actuon fit ap); COMP_CWORD=2; _actuon; echo ${COMPREPLY[@]}"
         found = subprocess.run(["bash", "-c", line, "-", script], capture_output=True, text=True, check=True)

@@ -87,7 +87,9 @@ def test_assign_copies_every_array():
     target.assign(source)
     for name in ("buffer_pos", "buffer_vel", "buffer_act", "num_pushes", "write_idx"):
         np.testing.assert_array_equal(getattr(target, name).numpy(), getattr(source, name).numpy())
-        assert getattr(target, name).ptr != getattr(source, name).ptr
+        before = getattr(source, name).numpy()
+        getattr(target, name).zero_()
+        np.testing.assert_array_equal(getattr(source, name).numpy(), before)
 
 
 def step(actuator, t, current, following):
@@ -174,12 +176,27 @@ def test_writes_to_a_delay_buffer_act(robot_dofs):
     np.testing.assert_array_equal(other.delay_state.buffer_pos.numpy(), buffer.buffer_pos.numpy())
 
 
+@wp.kernel
+def _set_to_one(values: wp.array2d(dtype=wp.float32)):
+    i, j = wp.tid()
+    values[i, j] = 1.0
+
+
 def test_writes_to_a_delay_buffer_that_cannot_act_raise():
     state = actuon.Actuator(range(2), actuon.ControllerPD(1.0, 0.0), actuon.Delay(1, 2)).state().delay_state
     with pytest.raises(ValueError, match="read-only"):
         state.buffer_pos.numpy()[:] = 1.0
     with pytest.raises(actuon.StateError, match="no views"):
         state.buffer_vel[0].fill_(1.0)
+    with pytest.raises(actuon.StateError, match="no views"):
+        state.buffer_vel[0] = 1.0
+    for write in (
+        lambda: wp.copy(state.buffer_pos, wp.ones((2, 2), dtype=wp.float32)),
+        lambda: wp.launch(_set_to_one, dim=(2, 2), inputs=[state.buffer_pos], device="cpu"),
+        lambda: wp.to_torch(state.buffer_pos).fill_(1.0),
+    ):
+        with pytest.raises((RuntimeError, TypeError, AttributeError), match=r"(?i)array|BufferCopy"):
+            write()
     with pytest.raises(actuon.StateError, match="num_pushes: is 3 at index 0; must be from 0 to 2"):
         state.num_pushes.fill_(3)
     with pytest.raises(actuon.StateError, match="write_idx: is 9 at index 0; must be from 0 to 2"):

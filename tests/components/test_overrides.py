@@ -312,3 +312,10 @@ def test_methods_that_cannot_act_are_refused_when_the_actuator_is_built():
         built(NoDuty(kp=4.0, torque_constant=1.6, resistance=4.0, bus_voltage=12.0))
     with pytest.raises(actuon.StructureError, match=r"Late\.STATES: is not used, .* get_delayed_targets\(\)"):
         type("Late", (actuon.Delay,), {"STATES": ("age",)})
+
+
+@pytest.mark.parametrize("name", ["compute", "run", "laws", "law"])
+def test_a_method_of_one_component_cannot_be_replaced(name):
+    part = actuon.ControllerPD(1.0, 1.0)
+    with pytest.raises(actuon.StructureError, match=rf"ControllerPD\.{name}: .*override it in a subclass"):
+        setattr(part, name, lambda *_: None)

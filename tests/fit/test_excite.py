@@ -129,7 +129,7 @@ def test_the_command_writes_a_motion_for_a_joint_that_was_never_recorded(tmp_pat
     path = tmp_path / "first.csv"
     options = ["--model", "pd_coulomb", "--load", "mass=0.5", "--load", "length=0.1", "--seconds", "3"]
     options += ["--limit", "position=-1:1.2", "--limit", "speed=5", "--generations", "4"]
-    printed = command("fit", "--excite", path, *options)
+    printed = command("fit", "excite", path, *options)
     assert "controller.kp" in printed
     assert "motion: from" in printed
     with path.open() as stream:
@@ -148,15 +148,15 @@ def test_the_command_takes_up_what_logs_and_an_actuator_file_tell(tmp_path, comp
     fit_logs(model="pd_coulomb", plant=plant, options=quick).save(tmp_path / "joint.yaml")
     common = ["--seconds", "2", "--generations", "3", "--json"]
     found = command(
-        "fit", tmp_path / "run.csv", "--excite", tmp_path / "next.csv", "--actuators", tmp_path / "joint.yaml", *common
+        "fit", "excite", tmp_path / "next.csv", tmp_path / "run.csv", "--actuators", tmp_path / "joint.yaml", *common
     )
     (entry,) = actuon.load_actuators(tmp_path / "joint.yaml")
     said = json.loads(found)["parameters"]
     assert said["controller.kp"]["value"] == pytest.approx(entry.actuator.controller.kp)
     assert said["controller.kp"]["narrower"] < 1.0
-    found = command("fit", tmp_path / "run.csv", "--excite", tmp_path / "fitted.csv", "--model", "pd", *common)
+    found = command("fit", "excite", tmp_path / "fitted.csv", tmp_path / "run.csv", "--model", "pd", *common)
     assert list(json.loads(found)["parameters"]) == ["controller.kp", "controller.kd", *list(said)[2:5]]
-    assert "fitted.csv' already exists" in complaint("fit", "--excite", tmp_path / "fitted.csv")
+    assert "fitted.csv' already exists" in complaint("fit", "excite", tmp_path / "fitted.csv")
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_the_command_takes_up_what_logs_and_an_actuator_file_tell(tmp_path, comp
     ],
 )
 def test_what_a_motion_cannot_be_made_of_is_refused(tmp_path, complaint, arguments, said):
-    assert re.search(re.escape(said), complaint("fit", "--excite", tmp_path / "x.csv", *arguments))
-    assert "must be .csv" in complaint("fit", "--excite", tmp_path / "x.txt")
+    assert re.search(re.escape(said), complaint("fit", "excite", tmp_path / "x.csv", *arguments))
+    assert "must be .csv" in complaint("fit", "excite", tmp_path / "x.txt")
 
 
 def test_limits_that_nothing_keeps_are_said():

@@ -126,7 +126,7 @@ def test_a_folder_of_robots_gives_a_file_for_each_and_one_of_how_they_differ(fol
     assert robot_folders(folder / "alpha") == {}
     output = tmp_path / "fleet.yaml"
     options = ["--model", "pd_coulomb", "--dt", DT, "--generations", "90", "--report", tmp_path / "report"]
-    printed = command("fit", folder, "-o", output, *options)
+    printed = command("fit", "fleet", folder, "-o", output, *options)
     assert "pd_coulomb on 2 robots" in printed
     assert "fitted [mrad]" in printed
     assert f"wrote {output}" in printed
@@ -191,7 +191,7 @@ def test_a_fleet_on_ray_finds_the_same_as_here(folder, tmp_path):
     pytest.importorskip("ray", reason="needs the extra 'ray'")
     options = ["--model", "pd_coulomb", "--dt", DT, "--generations", "6"]
     for name, more in (("here", []), ("there", ["--on", "ray"])):
-        command("fit", folder, "-o", tmp_path / f"{name}.yaml", *options, *more)
+        command("fit", "fleet", folder, "-o", tmp_path / f"{name}.yaml", *options, *more)
     here, there = (load_fleet(tmp_path / f"{name}.yaml") for name in ("here", "there"))
     np.testing.assert_array_equal(there.joints[0].values, here.joints[0].values)
 
@@ -199,8 +199,8 @@ def test_a_fleet_on_ray_finds_the_same_as_here(folder, tmp_path):
 def test_a_fleet_of_one_or_of_different_robots_is_refused(complaint, folder, tmp_path):
     with pytest.raises(actuon.ParameterError, match="a fleet: got 1 robots; must be at least 2"):
         fit_fleet({"a": KnownLoadPlant([made_log(truth(0), 0)])})
-    said = complaint("fit", folder, "--resume", tmp_path / "kept.npz")
-    assert "--resume: does not go with a folder of robots" in said
     (tmp_path / "out_robots").mkdir()
     (tmp_path / "out_robots" / "beta.yaml").write_text("mine")
-    assert "beta.yaml' already exists; --force replaces it" in complaint("fit", folder, "-o", tmp_path / "out.yaml")
+    assert "beta.yaml' already exists; --force replaces it" in complaint(
+        "fit", "fleet", folder, "-o", tmp_path / "out.yaml"
+    )

@@ -120,7 +120,7 @@ def written(plant, tmp_path_factory):
         save_log(folder / f"run_{i}.csv", log)
     output = folder / "net.safetensors"
     options = ["--dt", DT, "--model", "pd", "--generations", "4", "--starts", "1"]
-    printed = command("fit", folder / "run_*.csv", "--network", "mlp", "-o", output, *options)
+    printed = command("fit", "network", "mlp", folder / "run_*.csv", "-o", output, *options)
     return folder, output, printed
 
 
@@ -179,7 +179,7 @@ def test_a_network_without_runs_to_hold_out_says_so(plant):
 
 def test_trainings_run_on_ray_as_they_do_here(plant):
     pytest.importorskip("ray", reason="needs the extra 'ray'")
-    from actuon.fit.ray_jobs import RayWorkers
+    from actuon.fit.workers import RayWorkers
 
     candidates = candidates_of(plant, "pd")
     with RayWorkers() as workers:
@@ -192,15 +192,14 @@ def test_trainings_run_on_ray_as_they_do_here(plant):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--network", "transformer"], 'Invalid value "transformer" for --network'),
-        (["--network", "mlp", "-o", "net.yaml"], "must be .safetensors"),
-        (["--network", "mlp", "--report", "r"], "--report: does not go with --network"),
+        (["transformer"], 'Invalid value "transformer" for KIND'),
+        (["mlp", "-o", "net.yaml"], "must be .safetensors"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(written, complaint, arguments, said):
     folder, output, _ = written
-    assert said in complaint("fit", folder / "run_0.csv", *arguments)
-    assert "already exists" in complaint("fit", folder / "run_0.csv", "--network", "mlp", "-o", output)
+    assert said in complaint("fit", "network", *arguments, folder / "run_0.csv")
+    assert "already exists" in complaint("fit", "network", "mlp", folder / "run_0.csv", "-o", output)
 
 
 def test_logs_of_commanded_efforts_are_refused(plant):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from actuon.fit import FitResult, KnownLoadPlant, SearchOptions, fit_logs
-from actuon.fit.excitation import ExcitationOptions, Limits, excite
+from actuon.fit.excite import ExcitationOptions, Limits, excite
 from actuon.fit.report import excitation_grid, models_chart, motion_grid, residual_grid, runs_chart, write_report
 from tests.fit.test_search import DT, MODEL, made_log, truth
 

@@ -417,7 +417,6 @@ def test_a_log_without_commands(arm: Path) -> None:
         ("robot: arm.xml\nfree: {shoulder: {controller.kp: [3, 1]}}", "must be two numbers, lowest and highest"),
         ("robot: arm.xml\ncolumns: {t: tme}", "columns.t: got the quantity 'tme'; .*Did you mean 'time'"),
         ("robot: [1]", r"robot: got \[1\]; must be text"),
-        ("robot: arm.xml\nzeros: each", "zeros: got 'each'; must be each log"),
         ("robot: arm.xml\nencoder_offset: each", "encoder_offset: got 'each'; must be per_log"),
         ("load: {inertia: 1.0}\nencoder_offset: per_log", "encoder_offset: requires 'robot', not 'load'"),
         ("load: {inertia: 1.0}\nmodel: pd", "model: requires 'robot'"),
@@ -438,21 +437,15 @@ def plant_of(folder: Path, text: str) -> Plant:
     return load_plant(path, folder / "log.csv")
 
 
-@pytest.mark.parametrize("offset", ["encoder_offset: per_log", "zeros: each log"])
-def test_a_plant_file_says_what_is_fitted(arm: Path, tmp_path: Path, offset: str) -> None:
+def test_a_plant_file_says_what_is_fitted(arm: Path, tmp_path: Path) -> None:
     text = "joints: {shoulder: shoulder}\nmodel: m1\ndt: 0.004\nwindow: 0.2\nfix: {elbow: {controller.kp: 2}}"
-    plant = plant_of(tmp_path, f"robot: arm.xml\n{text}\n{offset}\nfree: {{shoulder: {{link.mass: [1, 2]}}}}")
+    plant = plant_of(
+        tmp_path, f"robot: arm.xml\n{text}\nencoder_offset: per_log\nfree: {{shoulder: {{link.mass: [1, 2]}}}}"
+    )
     assert (plant.usual_model, plant.dt, len(plant.runs)) == ("m1", 0.004, 2)
     (parameter,) = plant.log_parameters
     assert parameter.per == "log"
     assert plant.couples_joints
-
-
-def test_the_former_path_of_encoder_offsets_is_read(arm: Path, tmp_path: Path) -> None:
-    text = "robot: arm.xml\nencoder_offset: per_log\nfix: {{shoulder: {{{}: 0.125}}}}"
-    former, now = (plant_of(tmp_path, text.format(path)) for path in ("log.zero", "log.encoder_offset"))
-    model = candidates_of(now, "m1")[0][0]
-    assert former.adapt(0, model) == now.adapt(0, model)
 
 
 def pushed(arm: Path, mass: float) -> Log:

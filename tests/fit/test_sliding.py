@@ -14,11 +14,11 @@ from actuon.fit import KnownLoadPlant, RobotPlant, SearchOptions, apply, fit_log
 from actuon.fit.fitting import candidates_of
 from actuon.fit.plants.known_load import Load
 from actuon.fit.report import write_report
-from actuon.fit.search import search
 from actuon.logs import JointLog, Log, save_log
 from tests.fit.test_search import DT
 from tests.fit.test_verdicts import SHORT
 from tests.support.command_line import command
+from tests.support.trials import search
 
 pytest.importorskip("mujoco")
 MASS, UNITS = 3.0, {"position": "mm", "command": "mm"}

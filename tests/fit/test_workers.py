@@ -13,10 +13,10 @@ import pytest
 import actuon
 from actuon.fit import KnownLoadPlant, RobotPlant, SearchOptions, fit_logs
 from actuon.fit.fitting import candidates_of, fit_models
-from actuon.fit.ray_jobs import RayWorkers
 from actuon.fit.refine import refine, refine_all
 from actuon.fit.search import Search, best_start, run_searches, run_task
 from actuon.fit.select import compare
+from actuon.fit.workers import RayWorkers
 from tests.fit.test_robot import ARM, recorded
 from tests.fit.test_search import DT, MODEL, made_log, truth
 from tests.support.trials import errors_of

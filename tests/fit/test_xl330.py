@@ -9,10 +9,9 @@ import pytest
 import actuon
 from actuon.fit import KnownLoadPlant, Model, SearchOptions, read_logs
 from actuon.fit.replay import apply_models
-from actuon.fit.search import search
 from actuon.fit.terms import JointFacts, build_model, duty_gain
 from tests.support.paths import DATA, public_logs
-from tests.support.trials import errors_of
+from tests.support.trials import errors_of, search
 
 
 @pytest.fixture(scope="module")

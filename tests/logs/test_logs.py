@@ -802,12 +802,10 @@ settings: {mass: 0.5, motor: big}
         assert [joint.supply[0] for joint in log.joints] == [12.0, 12.0]
         assert found(log, "not used") == "columns that are not used: load"
 
-    def test_the_duty_has_a_former_name(self, csv_of):
+    def test_the_duty_is_a_quantity_of_a_mapping(self, csv_of):
         path = csv_of(motion() | {"load_knee": np.full(400, 50.0)})
-        columns = {"time": "time", "pos_{joint}": "position", "cmd_{joint}": "command", "load_{joint}": "load"}
-        for word in ("load", "duty"):
-            for mapping in ({"units": {word: "%"}}, {"columns": columns, "units": {word: "%"}}):
-                assert read_log(path, mapping).joint("knee").extra["duty"][0] == 0.5
+        columns = {"time": "time", "pos_{joint}": "position", "cmd_{joint}": "command", "load_{joint}": "duty"}
+        assert read_log(path, {"columns": columns, "units": {"duty": "%"}}).joint("knee").extra["duty"][0] == 0.5
 
     def test_a_log_of_one_joint_may_name_it_once(self, csv_of):
         columns = motion()

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import tomllib
 
 import numpy as np
 import pytest
+from pxr import Usd
 
 import actuon
 from actuon.motors.catalogue import CATALOGUE
+from actuon.motors.unmodelled import limits_of_model, unmodelled
 from tests.support.command_line import command
+from tests.support.robot_files import add, save_robot
 
 NAMES = actuon.motor_names()
 ENTRY = """
@@ -196,12 +200,70 @@ def test_bad_motors_in_yaml_are_refused_by_place(tmp_path, motor, message):
         load(tmp_path, motor)
 
 
+PENDULUM = """
+<mujoco><option timestep="0.002"/><worldbody><body><joint name="hip"/><geom size="0.1"/></body></worldbody></mujoco>
+"""
+BARE = "motor ak80-9: friction and heat are not modelled; its vendor rates it for 9 N·m, and the model allows more"
+
+
+@pytest.mark.parametrize("door", ["yaml", "usd", "from_actuators", "Motors", "load"])
+def test_a_robot_is_told_what_its_motor_does_not_model(door, tmp_path, caplog):
+    motor = load(tmp_path, "AK80-9")
+    robot = tmp_path / "robot.xml"
+    robot.write_text(PENDULUM)
+    (tmp_path / "motors.yaml").rename(tmp_path / "actuon.yaml")
+    with caplog.at_level(logging.WARNING, "actuon.actuators"):
+        if door == "Motors":
+            actuon.Motors(tmp_path / "actuon.yaml", ["hip", "knee"], num_envs=2)
+        elif door == "usd":  # rounds to 32 bits
+            path = save_robot(tmp_path / "robot.usda")
+            stage = Usd.Stage.Open(str(path))
+            add(stage, motor)
+            stage.GetRootLayer().Save()
+            actuon.Motors(path, ["knee"])
+        elif door == "load":
+            actuon.mujoco.load(robot, tmp_path / "actuon.yaml")
+        else:
+            with actuon.MujocoSimulation(robot, num_envs=2) as simulation:
+                if door == "yaml":
+                    actuon.ArticulationActuators(simulation.robots[0].name)
+                else:
+                    actuon.ArticulationActuators.from_actuators(simulation.robots[0].name, [(motor, "hip")])
+    assert caplog.messages[0].startswith(BARE)
+    assert caplog.text.count("not modelled") == 1
+
+
+def test_effects_that_a_file_adds_are_not_missed(tmp_path, caplog):
+    friction = "    effects: [{type: friction, dynamic: 0.2}]\n"
+    assert unmodelled(load(tmp_path, "ak80-9", friction).stages) == ("heat",)
+    with caplog.at_level(logging.WARNING, "actuon.actuators"):
+        actuon.Motors(tmp_path / "motors.yaml", ["hip"], inertia=0.1)
+    assert caplog.messages[0].startswith("motor ak80-9: heat is not modelled; its vendor rates it for 9 N·m")
+    caplog.clear()
+    thermal = {
+        "winding_thermal_resistance": 1.2,
+        "housing_thermal_resistance": 3.0,
+        "winding_time_constant": 8.0,
+        "housing_time_constant": 900.0,
+    }
+    sheet = actuon.find_motor("ak80-9").datasheet.replaced(**thermal, max_winding_temperature=120.0)
+    warm = sheet.actuator(actuon.PDControlConfig(kp=25.0, kd=0.5))
+    warm.effects.append(actuon.FrictionEffectConfig(dynamic=0.2))
+    assert not limits_of_model(actuon.find_motor("ak80-9"), warm.stages)
+    with caplog.at_level(logging.WARNING, "actuon.actuators"):
+        actuon.Motors(warm, ["hip"], inertia=0.1)
+    assert "not modelled" not in caplog.text
+
+
 def test_the_command_lists_and_shows_them(tmp_path, complaint):
     listed = command("motors")
     assert all(name in listed for name in NAMES)
+    assert "rated" in listed.splitlines()[1]
+    assert "Not modelled: friction and heat of all motors" in listed
     shown = command("motors", "show", "ak80-9")
     for text in ("peak_torque", "voltage.max_current", "kv_rpm_per_volt", "cubemars.com", "gear: ratio 9", "Ω"):
         assert text in shown
+    assert BARE in " ".join(shown.split())
     assert "contradicts kv" in command("motors", "show", "AK70-10")
     assert "unknown motor 'ak99'" in complaint("motors", "show", "ak99")
     load(tmp_path, "ak80-9")

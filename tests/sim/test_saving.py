@@ -14,7 +14,6 @@ import pytest
 
 import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation, lab
-from actuon.actuator.state import read_arrays, write_arrays
 from actuon.sim.saving import checksum_of
 from scripts import state_files
 from scripts.state_files import NETWORKS
@@ -71,7 +70,7 @@ def assert_alike(here, folder, case):
         assert np.abs(here[f"{after}/engine"] - here[f"{before}/engine"]).max() > 1e-3
 
 
-@pytest.mark.parametrize(("version", "engine"), [("version_3", "3.17.0")])
+@pytest.mark.parametrize(("version", "engine"), [("version_1", "3.17.0")])
 def test_files_of_users_are_read_in_the_version_of_mujoco_that_they_are_of(version, engine):
     folder = state_files.SIMULATIONS / version
     path, first = folder / "groups_on_robots.npz", state_files.STEPS_BEFORE
@@ -289,7 +288,6 @@ def damages(contents):
         "motors/0/feedforward",
     ):
         yield f"without {name}", {key: values for key, values in contents.items() if key != name}
-    yield "an earlier version", contents | {"__version__": np.array(2)}
 
 
 def test_changed_contents_are_refused(saved):
@@ -316,7 +314,7 @@ def test_files_that_are_not_of_a_simulation_are_refused(saved):
         with pytest.raises(actuon.StateError, match="missing.npz' cannot be read as a saved simulation"):
             simulation.load(saved.with_name("missing.npz"))
         np.savez(other, **contents | {"__version__": np.array(5)})
-        assert_refused(simulation, other, "got version 5; this Actuon reads versions up to 4")
+        assert_refused(simulation, other, "got version 5; this Actuon reads version 1")
         kept.save_state(other)
         assert_refused(simulation, other, r"other.npz' is not a file of Simulation.save\(\)")
         with pytest.raises(actuon.StateError, match="run.npz' is not the state of an actuator"):
@@ -511,22 +509,6 @@ def test_implicit_actuators_that_are_stepped_by_hand_go_on(engine, tmp_path):
             assert_same_contents(everything(simulation, tmp_path / "end.npz"), contents)
 
 
-def test_former_names_of_derivatives_are_read(tmp_path):
-    with MujocoSimulation(QUADRUPED) as simulation:
-        kept = attach(simulation, actuon.ActuatorConfig(PD), effort_mode="implicit")
-        simulation.step(3)
-        simulation.save(tmp_path / "run.npz")
-        contents = arrays_of(tmp_path / "run.npz")
-        read, _ = read_arrays(tmp_path / "run.npz", "a saved simulation")
-        former = {name.replace("_derivative_", "_slope_"): read[name] for name in read if name != "__checksum__"}
-        assert not former.keys() <= read.keys()
-        write_arrays(tmp_path / "former.npz", former | {"__checksum__": checksum_of(former)})
-        simulation.step()
-        simulation.load(tmp_path / "former.npz")
-        assert_same_contents(everything(simulation, tmp_path / "end.npz"), contents)
-        kept.close()
-
-
 def test_a_motor_that_had_tripped_is_not_reported_again(tmp_path, caplog):
     config = actuon.ActuatorConfig(PD, [dataclasses.replace(saved_runs.HOT, trip_temperature=41.0)])
 
@@ -554,6 +536,9 @@ CHANGED = {
     "joint_X_p": "JOINT_PROPERTIES",
     "joint_X_c": "JOINT_PROPERTIES",
     "shape_transform": "SHAPE_PROPERTIES",
+    "shape_margin": "SHAPE_PROPERTIES",
+    "shape_gap": "SHAPE_PROPERTIES",
+    "shape_material_kh": "SHAPE_PROPERTIES",
 }
 """Arrays of Newton's models that a user changes, and what the solver is told."""
 
@@ -567,7 +552,7 @@ def change_model(simulation):
         array = getattr(model, name)
         values = array.numpy().copy()
         values[..., :1] += 0.05 if values.ndim > 1 else 0.0
-        values += 2.0 if name == "joint_stiffness" else 0.1 if name == "joint_rest_q" else 0.0
+        values += {"joint_stiffness": 2.0, "joint_rest_q": 0.1}.get(name, 0.01 if values.ndim == 1 else 0.0)
         array.assign(values)
         simulation.solver.notify_model_changed(getattr(newton.ModelFlags, flag))
 
@@ -578,6 +563,7 @@ def test_newtons_springs_and_places_of_joints_are_saved(tmp_path):
     moved = []
     with actuon.NewtonSimulation(actuon.assets.arm_mjcf) as simulation:
         change_model(simulation)
+        changed = {name: getattr(simulation.model, name).numpy().copy() for name in CHANGED}
         simulation.step(3)
         simulation.save(tmp_path / "run.npz")
         simulation.step(10)
@@ -586,12 +572,13 @@ def test_newtons_springs_and_places_of_joints_are_saved(tmp_path):
         simulation.step(13)
         assert np.abs(simulation.arrays.joint_q.numpy() - moved[0]).max() > 1e-3
         simulation.load(tmp_path / "run.npz")
+        for name, values in changed.items():
+            np.testing.assert_array_equal(getattr(simulation.model, name).numpy(), values, err_msg=name)
         simulation.step(10)
         np.testing.assert_array_equal(simulation.arrays.joint_q.numpy(), moved[0])
 
 
-def test_a_file_of_newton_without_arrays_that_came_later_is_read(tmp_path):
-    """The model keeps its own values; a present file without them is refused."""
+def test_a_file_of_newton_without_an_array_is_refused(tmp_path):
     pytest.importorskip("newton")
     path = tmp_path / "run.npz"
     with actuon.NewtonSimulation(actuon.assets.arm_mjcf) as simulation:
@@ -605,11 +592,7 @@ def test_a_file_of_newton_without_arrays_that_came_later_is_read(tmp_path):
         contents["__checksum__"] = checksum_of(contents)
         change_model(simulation)
         kept = simulation.model.joint_stiffness.numpy().copy()
-        for version in (3, 4):
-            np.savez(path, **contents, __version__=np.array(version))
-            if version == 3:
-                simulation.load(path)
-            else:
-                with pytest.raises(actuon.StateError, match="properties/joint_X_c"):
-                    simulation.load(path)
-            np.testing.assert_array_equal(simulation.model.joint_stiffness.numpy(), kept)
+        np.savez(path, **contents, __version__=np.array(1))
+        with pytest.raises(actuon.StateError, match="properties/joint_X_c"):
+            simulation.load(path)
+        np.testing.assert_array_equal(simulation.model.joint_stiffness.numpy(), kept)

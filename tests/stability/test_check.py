@@ -125,16 +125,13 @@ def test_programs_get_json(tmp_path):
     assert report["file"] == str(path)
     assert report["stable"] is False
     assert report["robots"] == found["robots"]
-    for old, new in (("share", "usage"), ("share_at_start", "usage_at_start")):
-        assert report["robots"][0][old] == report["robots"][0][new]
     assert report["problems"] == found["problems"]
     assert report["warnings"] == found["warnings"]
     shoulder, elbow = report["robots"][0]["joints"]
     assert shoulder["highest_effort"] == 1.0
     assert elbow["highest_effort"] == "inf"
     assert elbow["delay_margin"] is None
-    assert elbow["share"] == elbow["usage"] > 1.0
-    assert elbow["share_alone"] == elbow["usage_alone"]
+    assert elbow["usage"] > 1.0
 
 
 def test_targets_out_of_range_and_limits_that_always_clip_are_said(tmp_path):

@@ -7,6 +7,9 @@ import contextlib
 import math
 import socket
 import time
+import urllib.error
+import urllib.request
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -169,21 +172,26 @@ def test_a_command_that_is_not_there_leaves_the_present_one(clients, studio):
     other.read(lambda: studio.session.motion.kind == "sine")
 
 
-def connect(studio, host="localhost", **options):
+def connect(studio, host="localhost", page=None, **options):
     """Connect like a page of another host."""
     port = studio.server.get_port()
     options |= {"sock": socket.create_connection(("localhost", port)), "open_timeout": 60}
-    return client.connect(f"ws://{host}:{port}", subprotocols=[f"viser-v{viser.__version__}"], **options)
+    page = urlsplit(studio.url).path if page is None else page
+    return client.connect(f"ws://{host}:{port}{page}", subprotocols=[f"viser-v{viser.__version__}"], **options)
 
 
 OTHERS = [
+    {"page": ""},
+    {"page": "/"},
+    {"page": "/index.html"},
+    {"page": "/" + "a" * 22 + ".html"},
     {"origin": "https://elsewhere.example"},
     {"origin": "null"},
     {"host": "rebound.example"},
     {"host": "rebound.example", "origin": "http://rebound.example"},
     {"additional_headers": {"Host": "localhost"}},
 ]
-"""Connections of pages of other sites, or with two hosts."""
+"""Connections without the token, of pages of other sites, or with two hosts."""
 
 
 @pytest.mark.parametrize("options", OTHERS)
@@ -207,6 +215,50 @@ def test_a_page_without_a_step_says_that_kernels_are_compiled(monkeypatch, tmp_p
         page.read(lambda: "kernels are compiled before the first step" in str(page.contents))
         assert page.pictures() == 0
         page.socket.close()
+
+
+@pytest.fixture(scope="module")
+def in_network(tmp_path_factory):
+    """A studio that listens at all addresses of this computer."""
+    folder = tmp_path_factory.mktemp("work")
+    with actuon.studio.open("ak80-9", host="0.0.0.0", port=8241, folder=folder, hosts=["Robot.lan"]) as opened:
+        yield opened
+
+
+REBOUND = {"host": "rebound.example", "origin": "http://rebound.example:{port}"}
+
+
+@pytest.mark.parametrize("options", [*OTHERS, REBOUND], ids=str)
+def test_a_network_reaches_the_studio_by_its_token_and_a_known_host_only(in_network, options):
+    port = in_network.server.get_port()
+    if "origin" in options:
+        options = options | {"origin": options["origin"].format(port=port)}
+    with (
+        connect(in_network, **options) as other,
+        pytest.raises(exceptions.ConnectionClosedError, match="1008 .* pages of other sites may not use the studio"),
+    ):
+        other.recv(timeout=60)
+    for host in ("localhost", "127.0.0.1", "192.0.2.7", "robot.lan", socket.gethostname()):
+        with connect(in_network, host=host, origin=f"http://{host.lower()}:{port}") as own:
+            assert own.recv(timeout=60)
+
+
+def test_the_page_is_at_the_address_with_the_token_only(in_network):
+    port = in_network.server.get_port()
+    with urllib.request.urlopen(in_network.url) as answer:
+        assert answer.headers["Content-Type"].startswith("text/html")
+        assert b"Viser" in answer.read()
+    for page in ("", "index.html", "a.html", "../index.html"):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://localhost:{port}/{page}")
+    assert urlsplit(in_network.network_url).hostname == socket.gethostname().lower()
+    assert urlsplit(in_network.network_url).path == urlsplit(in_network.url).path
+
+
+def test_each_studio_has_another_token(studio, in_network):
+    assert len(urlsplit(studio.url).path) > 22
+    assert urlsplit(studio.url).path != urlsplit(in_network.url).path
+    assert studio.network_url == ""
 
 
 def test_there_are_no_public_links(studio):

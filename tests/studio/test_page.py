@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -258,7 +259,7 @@ def test_the_command_opens_a_page_and_ends_with_an_interrupt(tmp_path):
     try:
         lines = iter(started.stdout.readline, "")
         address = next(line for line in lines if "serving at" in line).split()[3]
-        port = address.rpartition(":")[2]  # another where that one is taken
+        port = urlsplit(address).port  # another where that one is taken
         assert f"ssh -L {port}:localhost:{port} " in next(lines)
         with urllib.request.urlopen(address) as answer:
             assert b"viser" in answer.read()

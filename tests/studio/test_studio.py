@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+import socket
 import sys
+import threading
 import time
 
 import mujoco
@@ -598,11 +601,59 @@ def test_a_report_holds_pictures_and_values(tmp_path, motor):
         ("rebound.example:8017", "http://rebound.example:8017", True, False),
         ("rebound.example:8017", None, True, False),
         ("robot.lan:8017", "http://robot.lan:8017", False, True),
+        ("robot.lan:8017", "http://robot.lan:8017", True, True),
         ("robot.lan:8017", "http://elsewhere.example", False, False),
+        ("rebound.example:8017", "http://rebound.example:8017", False, False),
+        ("192.168.1.5:8017", "http://192.168.1.5:8017", False, True),
+        ("[fe80::1]:8017", "http://[fe80::1]:8017", False, True),
+        ("192.168.1.5:8017", "http://192.168.1.5:8017", True, False),
     ],
 )
 def test_only_the_own_page_may_use_the_studio(host, origin, is_local, allowed):
-    assert is_of_own_page(host, origin, is_local) is allowed
+    assert is_of_own_page(host, origin, is_local, {"robot.lan"}) is allowed
+
+
+@pytest.mark.parametrize("hosts", ["robot.lan", ["http://robot.lan"], ["robot.lan:8017"], [""], [3]])
+def test_hosts_that_cannot_be(hosts):
+    pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[studio]'")
+    with pytest.raises(actuon.SimulationError, match="hosts: got .*; must be"):
+        make_server("127.0.0.1", 8173, hosts)
+
+
+def without_attribute(name):
+    return lambda made: delattr(made, name)
+
+
+@pytest.mark.parametrize(
+    ("owner", "change", "lacking"),
+    [
+        ("infra.WebsockServer", without_attribute("_live_connections"), "'WebsockServer._live_connections'"),
+        ("infra.WebsockServer", without_attribute("_http_server_root"), "'WebsockServer._http_server_root'"),
+        ("_gui_api.GuiApi", without_attribute("_gui_input_handle_from_uuid"), "'GuiApi._gui_input_handle_from_uuid'"),
+        (
+            "infra.WebsockServer",
+            lambda made: setattr(made, "register_handler", lambda *handler: None),
+            "its handlers of updates",
+        ),
+    ],
+)
+def test_a_viser_without_a_name_that_the_checks_need_is_refused(owner, change, lacking, monkeypatch, capfd):
+    viser = pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[studio]'")
+    cls = operator.attrgetter(owner)(viser)
+    original = cls.__init__
+
+    def changed(made, *args, **options):
+        original(made, *args, **options)
+        change(made)
+
+    before = {thread.ident for thread in threading.enumerate() if not thread.daemon}
+    monkeypatch.setattr(cls, "__init__", changed)
+    with pytest.raises(actuon.SimulationError, match=rf"viser 1\.\d.* has no {lacking}.* refuse pages of other sites"):
+        make_server("127.0.0.1", 8175)
+    monkeypatch.undo()
+    with socket.create_server(("127.0.0.1", 8175)):  # nothing listens
+        pass
+    assert {thread.ident for thread in threading.enumerate() if not thread.daemon} <= before
 
 
 class Answers:
@@ -794,7 +845,7 @@ def test_robots_that_are_drawn_get_no_rods(group):
 
 def test_the_scene_knows_how_far_the_trunk_fell(session):
     pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[studio]'")
-    server = make_server("127.0.0.1", 8171)
+    server, _ = make_server("127.0.0.1", 8171)
     scene = Scene(server, session.real)
     poses = poses_of(session.real.simulation)
     scene.show([session.real], [poses])

@@ -23,13 +23,8 @@ if TYPE_CHECKING:
 
 STRUCTURE = "__structure__"
 """Name of the description of the motor model among saved arrays."""
-VERSION = 4
-"""Version of the files. Files without a version are of the first. The second added the length of each step to delays in
-seconds, and rounding errors to integrals (`Component.ADDED_STATES`). The third stores the past of a delay in order, the
-newest first, instead of the layout in memory. The fourth has more properties of Newton's models, such as springs."""
-
-_IN_ORDER = 3
-"""The first version with the past of a delay in order."""
+VERSION = 1
+"""Version of the files. Files of other versions are refused."""
 
 _VERSION_NAME = "__version__"
 
@@ -202,8 +197,7 @@ class ActuatorState:
 
     def load(self, path: PathLike) -> None:
         """Read a file that `save` wrote into this state. See `Actuator.load_state`."""
-        arrays, version = read_arrays(path, "the state of an actuator")
-        self.from_arrays(arrays, f"'{path}'", version)
+        self.from_arrays(read_arrays(path, "the state of an actuator"), f"'{path}'")
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return copies of all states, and a description of the motor model, by name.
@@ -240,13 +234,12 @@ class ActuatorState:
         self.check_finite(where, arrays)
         return arrays
 
-    def from_arrays(self, arrays: Mapping[str, np.ndarray], where: str = "arrays", version: int | None = None) -> None:
+    def from_arrays(self, arrays: Mapping[str, np.ndarray], where: str = "arrays") -> None:
         """Set the state from the result of `to_arrays`. On an error, nothing changes.
 
         Args:
             arrays: Arrays by name.
             where: Name of their origin in an error.
-            version: Version of the file that they are from. Default: the current one.
 
         Raises:
             StateError: They belong to other motors, or are incomplete. The message names the difference.
@@ -260,7 +253,7 @@ class ActuatorState:
         if not isinstance(arrays, Mapping):
             raise StateError(f"{where}: got {type(arrays).__name__}; must be a dict of arrays from to_arrays()")
         found = {name: np.asarray(array) for name, array in arrays.items()}
-        self.take(self.checked(where, found, VERSION if version is None else version))
+        self.take(self.checked(where, found))
 
     def check_finite(self, where: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Raise if arrays of this state hold NaN, or values that no step produces."""
@@ -273,48 +266,30 @@ class ActuatorState:
                 for name, array in values.items():
                     check_finite(f"{where}: {prefix}{name}", array)
 
-    def checked(self, where: str, arrays: Mapping[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
-        """Return arrays of a file, converted to the current version and checked.
+    def checked(self, where: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return arrays of a file, checked.
 
         Args:
             where: Name of their origin in an error.
             arrays: Arrays by name.
-            version: Version of the file.
 
         Raises:
             StateError: They belong to other motors, or are incomplete. The message names the difference.
         """
         check_structure(where, arrays, self._structure(), "the state of motors with {}; this one has {}")
-        changed = dict(arrays) if version >= _IN_ORDER else self._upgraded(where, arrays, version)
         for prefix, state in self._parts():
             for name, array in _to_arrays(state).items():
-                check_like(where, f"{prefix}{name}", changed.get(f"{prefix}{name}"), array)
-        self.check_finite(where, changed)
+                check_like(where, f"{prefix}{name}", arrays.get(f"{prefix}{name}"), array)
+        self.check_finite(where, arrays)
         if self.held is not None:
-            clock, every = changed.get(CLOCK), self.owner.control_every
+            clock, every = arrays.get(CLOCK), self.owner.control_every
             of_each = np.zeros(self.owner.num_actuators, np.int64)
             check_like(where, CLOCK, clock, of_each if clock is not None and clock.ndim else np.array(0))
-            bad = [int(steps) for steps in np.ravel(changed[CLOCK]) if not 0 <= steps < every]
+            bad = [int(steps) for steps in np.ravel(arrays[CLOCK]) if not 0 <= steps < every]
             if bad:
                 raise StateError(f"{where}: '{CLOCK}' is {bad[0]}; must be from 0 to {every - 1}")
-            self._by_tile(where, changed[CLOCK])
-        return changed
-
-    def _upgraded(self, where: str, arrays: Mapping[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
-        """Return arrays of an earlier version, converted to the current one. `checked` finds any damage."""
-        changed = dict(arrays)
-        for position, component in enumerate(self.owner.stages):
-            own = self.stages[position].to_arrays() if component.ADDED_STATES else {}
-            for name in component.ADDED_STATES:
-                changed.setdefault(f"{position}.{name}", np.zeros_like(own[name]))
-        for prefix, state in self._parts():
-            if isinstance(state, RingState):
-                had = {name.removeprefix(prefix): changed.pop(name) for name in arrays if name.startswith(prefix)}
-                if version == 1 and hasattr(state, "from_version_1"):
-                    had = state.from_version_1(had)
-                now = state.from_version_2(f"{where}: {prefix}", had)
-                changed |= {f"{prefix}{name}": array for name, array in now.items()}
-        return changed
+            self._by_tile(where, arrays[CLOCK])
+        return dict(arrays)
 
     def take(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Set the state from arrays that were `checked`."""
@@ -364,25 +339,26 @@ def write_arrays(path: PathLike, contents: Mapping[str, np.ndarray]) -> None:
         np.savez(file, **arrays)
 
 
-def read_arrays(path: PathLike, what: str) -> tuple[dict[str, np.ndarray], int]:
-    """Read a file of `write_arrays`: arrays by name, and the version.
+def read_arrays(path: PathLike, what: str) -> dict[str, np.ndarray]:
+    """Return the arrays of a file of `write_arrays` by name.
 
     Args:
         path: The file.
         what: Name of its contents in an error.
 
     Raises:
-        StateError: It cannot be read, or is of a later version.
+        StateError: It cannot be read, or is of another version.
     """
     try:
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {key: np.asarray(file[key]) for key in file.files}
     except Exception as error:  # zipfile, zlib and NumPy raise many kinds for a damaged file
         raise StateError(f"'{path}' cannot be read as {what}: {error}") from error
-    version = arrays.pop(_VERSION_NAME, np.array(1))
-    if version.shape or version.dtype.kind not in "iu" or not 1 <= version <= VERSION:
-        raise StateError(f"'{path}': got version {shown(version.tolist())}; this Actuon reads versions up to {VERSION}")
-    return arrays, int(version)
+    version = arrays.pop(_VERSION_NAME, None)
+    if version is None or version.shape or version.dtype.kind not in "iu" or version != VERSION:
+        got = "no version" if version is None else f"version {shown(version.tolist())}"
+        raise StateError(f"'{path}': got {got}; this Actuon reads version {VERSION}")
+    return arrays
 
 
 def check_structure(where: str, contents: Mapping[str, np.ndarray], expected: list[str], message: str) -> None:

@@ -14,6 +14,7 @@ import warp as wp
 from ..actuator.config import AUTO, IMPLICIT, ActuatorConfig, checked_effort_mode
 from ..components.controllers.pd import PDControlConfig
 from ..errors import Fix, RobotFileError, SimulationError, StructureError, listed, located
+from ..motors.unmodelled import warn_of_unmodelled
 from ..robot_files.yaml import load_actuators, match_actuators, yaml_beside
 from ..sim import Articulation, Simulation
 from ..typing import DeviceLike, IdsLike, PathLike
@@ -141,6 +142,7 @@ class ArticulationActuators(Attachment):
                 config.effort_mode = effort_mode
         self.configs = {articulation.dof_names[column]: found[column] for column in sorted(found)}
         """Config of each DOF, by name. Changing one has no effect."""
+        warn_of_unmodelled(self.configs.values())
         self._sources: Sources = {}
         self._columns = np.array(sorted(found), dtype=np.int64)
         given, auto = (

@@ -564,8 +564,7 @@ class Attachment:
         """Load a file of `save_state`. If the simulation is not running, it is started first, as a start clears memory.
 
         Args:
-            path: A file of the same actuators on as many robots. It also sets their parameters, except those that a
-                file of an earlier version lacks.
+            path: A file of the same actuators on as many robots. It also sets their parameters.
 
         Raises:
             StateError: The file cannot be read, or is from other actuators or robots; the error describes the
@@ -580,9 +579,9 @@ class Attachment:
             ...     actuators.load_state("actuators.npz")  # delayed commands of the first step
         """
         self._check_open()
-        contents, version = read_arrays(path, "the state of actuators on robots")
+        contents = read_arrays(path, "the state of actuators on robots")
         simulation, chains = self.articulation.simulation, self._chains
-        take = chains.checked(f"'{path}'", contents, version, simulation.dt, self._hand_overs)
+        take = chains.checked(f"'{path}'", contents, simulation.dt, self._hand_overs)
         simulation.start()
         take()
         self._renew()
@@ -599,10 +598,9 @@ class Attachment:
         beside = {name: array for each in self._hand_overs for name, array in each.last_step().items()}
         return self._chains.saved(self._hand_overs) | shown | beside
 
-    def checked(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
+    def checked(self, where: str, contents: Mapping[str, np.ndarray]) -> Callable[[], None]:
         """Raise an error for contents that do not fit. Returns a function that loads them. See `Motor`."""
-        contents = {name.replace("/effort_slope_", "/effort_derivative_"): array for name, array in contents.items()}
-        take = self._chains.checked(where, contents, version, self.articulation.simulation.dt, self._hand_overs)
+        take = self._chains.checked(where, contents, self.articulation.simulation.dt, self._hand_overs)
         shown = self._last_step()
         beside = {name: array for each in self._hand_overs for name, array in each.last_step().items()}
         for name, like in ({name: array.numpy() for name, array in shown.items()} | beside).items():

@@ -362,7 +362,6 @@ class ChainSet:
         self,
         where: str,
         contents: Mapping[str, np.ndarray],
-        version: int,
         dt: float | None,
         keepers: Sequence[Keeper] = (),
         labels: Sequence[str] | None = None,
@@ -372,7 +371,6 @@ class ChainSet:
         Args:
             where: Name of their origin in an error.
             contents: Arrays by name.
-            version: Version of the file. See `actuator.state`.
             dt: Time step [s]. None: any that stages accept.
             keepers: Further memory and parameters.
             labels: As for `structure`.
@@ -390,13 +388,13 @@ class ChainSet:
         for name, state in self._named_states().items():
             prefix = f"{name}/"
             own = {k.removeprefix(prefix): v for k, v in contents.items() if k.startswith(prefix)}
-            parts[name] = state.checked(f"{where}: {name}", own, version)
+            parts[name] = state.checked(f"{where}: {name}", own)
         changed = self._checked_parameters(where, contents, dt, keepers)
 
         def take() -> None:
             for keeper in keepers:
                 keeper.take_kept(contents)
-                keeper.take_parameters({key: contents[key] for key in keeper.parameters() if key in contents})
+                keeper.take_parameters({key: contents[key] for key in keeper.parameters()})
             self.write(changed)
             for name, state in self._named_states().items():
                 state.take(parts[name])
@@ -406,14 +404,12 @@ class ChainSet:
     def _checked_parameters(
         self, where: str, contents: Mapping[str, np.ndarray], dt: float | None, keepers: Sequence[Keeper]
     ) -> Changed:
-        """Return the parameters of stages in a file. Files of attachments of an earlier version have none.
+        """Return the parameters of stages in a file.
 
         Raises:
             StateError: One is missing or unknown, or its values are not allowed.
         """
         found = {key for key in contents if key.startswith(PARAMETERS)}
-        if not found and keepers:
-            return {}
         places = self.parameters()
         beside = {key: own for keeper in keepers for key, own in keeper.parameters().items()}
         like = {key: array.numpy() for key, (_, array) in beside.items()}

@@ -24,7 +24,7 @@ import warp as wp
 from ..actuator.actuator import Actuator
 from ..actuator.builder import ActuatorBuilder
 from ..actuator.config import EXPLICIT, IMPLICIT, ActuatorConfig, Part
-from ..actuator.state import VERSION, read_arrays, write_arrays
+from ..actuator.state import read_arrays, write_arrays
 from ..actuator.trials import Conditions, at_rest
 from ..arrays import is_read_only, require_detached
 from ..components.controllers.pd import PDControlConfig
@@ -45,6 +45,7 @@ from ..errors import (
 from ..motor_source import FILES, configs_of, named_motor, read_entries
 from ..motors.catalogue import CatalogueMotor
 from ..motors.datasheet import MotorDatasheet
+from ..motors.unmodelled import warn_of_unmodelled
 from ..sim.ids import ids_to_reset
 from ..typing import Array, ArrayLike, DeviceLike, IdsLike, PathLike
 from .chain_set import COMPUTED, ChainSet, signal_attr
@@ -134,6 +135,7 @@ class Motors:
             raise ParameterError(f"num_envs: got {shown(num_envs)}; must be a whole number ≥ 1")
         names = _joint_names(source, joints)
         configs = open_configs(source, names, controller, allow_unsafe_torch_checkpoints)
+        warn_of_unmodelled(configs)
         self.joint_names = tuple(names)
         """Names of the joints, in the order of the arrays."""
         self.num_envs = int(num_envs)
@@ -457,12 +459,11 @@ class Motors:
             >>> same.actuators[0].controller.kp.numpy()
             array([300.], dtype=float32)
         """
-        contents, version = read_arrays(path, "the state of motors")
-        self._take(f"'{path}'", contents, version)
+        self._take(f"'{path}'", read_arrays(path, "the state of motors"))
 
-    def _take(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> None:
+    def _take(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
         """Load memory and parameters, all or none."""
-        self._chains.checked(where, contents, version, self._dt, labels=self._labels())()
+        self._chains.checked(where, contents, self._dt, labels=self._labels())()
         self._parameters_changed()
 
     def _parameters_changed(self) -> None:
@@ -478,7 +479,7 @@ class Motors:
     def _restore(self, memory: tuple[Any, ...]) -> None:
         """Load the memory from `__reduce__`."""
         contents, shown, nonzero, self._dt, is_current = memory
-        self._take("copied motors", contents, VERSION)
+        self._take("copied motors", contents)
         for name, values in shown.items():
             self._arrays[name].assign(values)
         self._nonzero, self._friction_is_current = set(nonzero), is_current

@@ -956,6 +956,7 @@ class _Preparation:
             else self._own_control(model, place.added_velocity, by_name),
             self._own_control(model, place.feedforward, by_name),
             damping,
+            int(model.dof_jntid[joint.dof]),
         )
 
     def _control(self, place: int) -> Any:

@@ -45,16 +45,7 @@ for flag, help_text, sort_key in (("--version", "Print the version.", 0), ("--he
 _orders = itertools.count()
 
 
-def _add(
-    parent: App,
-    group: Group,
-    command: Callable[..., Any],
-    usage: str,
-    below: str = "",
-    *,
-    name: str = "",
-    show: bool = True,
-) -> App:
+def _add(parent: App, group: Group, command: Callable[..., Any], usage: str, below: str = "") -> App:
     """Add a command below those of its group; returns it.
 
     Args:
@@ -63,15 +54,12 @@ def _add(
         command: Function.
         usage: Command line without ``actuon``.
         below: Text below the options in the help of the command.
-        name: Name. Default: that of the function.
-        show: List it in the help.
     """
     added = App(
-        name=name or command.__name__,
+        name=command.__name__,
         group=group,
         usage=f"actuon {usage}",
         help_epilogue=below,
-        show=show,
         sort_key=next(_orders),
     )
     added.default(command)
@@ -114,7 +102,3 @@ _add(fit_app, COMMANDS, fit.fleet, "fit fleet FOLDER -o fleet.yaml [OPTIONS]", f
 
 _add(app, CONVERT, robot.author, "author ROBOT ACTUATORS -o FILE", _AUTHOR)
 _add(app, CONVERT, robot.export, "export ROBOT -o FILE", "Example: actuon export robot.xml -o robot.actuon.yaml")
-
-# Former names, for one version.
-_add(app, START, studio.studio, "bench ROBOT|MOTOR [OPTIONS]", name="bench", show=False)
-_add(fit_app, COMMANDS, fit.fit, "fit logs LOG... [OPTIONS]", name="logs", show=False)

@@ -18,7 +18,6 @@ from actuon.files import check_folder, json_text
 from .fit_options import (
     MODEL,
     FleetOutput,
-    FormerOptions,
     FreeOptions,
     Logs,
     ModelName,
@@ -65,7 +64,6 @@ def fit(
     search: SearchOptions = SearchOptions(),
     resume: Resume = None,
     output: OutputOptions = OutputOptions(),
-    former: FormerOptions = FormerOptions(),
 ) -> int:
     """Estimate motor parameters from logs of a real joint or robot.
 
@@ -77,25 +75,6 @@ def fit(
         model: Model to fit, e.g. pd_coulomb, m4. Default: servo_m6 or m6 for a joint with a known load, m3+limit for a
             robot.
     """
-    from actuon.logs.files import robot_folders
-
-    common: dict[str, Any] = {"plant": plant, "free": free, "search": search}
-    compared: dict[str, Any] = {**common, "model": model, "models": former.models, "select": former.select}
-    if former.excite is not None:
-        motion = MotionOptions(limit=former.limit, seconds=former.seconds, actuators=former.actuators)
-        common |= {"model": model, "motion": motion, "as_json": output.as_json, "force": output.force}
-        return excite(former.excite, *logs, **common)
-    if former.network is not None:
-        refuse("--network", ("--resume", resume), ("--author", output.author), ("--report", output.report))
-        files = NetworkOutput(output=output.output, as_json=output.as_json, force=output.force)
-        return network(former.network, *logs, **compared, output=files)
-    if len(logs) == 1 and robot_folders(logs[0]):
-        refuse("a folder of robots", ("--resume", resume), ("--author", output.author))
-        own = {field.name: getattr(output, field.name) for field in dataclasses.fields(FleetOutput)}
-        return fleet(logs[0], **compared, output=FleetOutput(**own))
-    if former.select or former.models:
-        refuse("--select and --models, which choose the model", ("--model", model))
-        return select(*logs, **common, models=former.models, resume=resume, output=output)
     return _fit(logs, plant, False, model, free, search, resume, output)
 
 

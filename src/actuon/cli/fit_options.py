@@ -144,7 +144,7 @@ class SearchOptions:
         """
         if self.on is None:
             return nullcontext()
-        from actuon.fit.ray_jobs import RayWorkers
+        from actuon.fit.workers import RayWorkers
 
         return RayWorkers(self.on)
 
@@ -230,20 +230,6 @@ class MotionOptions:
         if "low" not in found:
             raise ParameterError("--limit: a motion needs the range of the joint: --limit position=LOW:HIGH [rad]")
         return Limits(**found)
-
-
-@Parameter(name="*", show=False)
-@dataclass(frozen=True, kw_only=True)
-class FormerOptions:
-    """Options of ``actuon fit`` that are sub-commands now; read for one version."""
-
-    select: bool = False
-    models: str | None = None
-    excite: Path | None = None
-    network: Network | None = None
-    limit: Pairs = ()
-    seconds: float = MotionOptions.seconds
-    actuators: Path | None = None
 
 
 def check_results(output: Path | None, report: Path | None, force: bool) -> None:

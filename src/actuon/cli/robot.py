@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Group, Parameter, Token, convert
+from cyclopts import Group, Parameter
 
 import actuon
 from actuon.robot_files.formats import MUJOCO_FORMATS, YAML_FORMATS
@@ -204,15 +204,10 @@ class PlotOptions:
     """Length of step response and duty cycle."""
 
 
-def _kinds(type_: Any, tokens: Sequence[Token]) -> Any:
-    """Return kinds of plots. This version reads the former name of ``recording``."""
-    return convert(type_, [token.evolve(value="recording") if token.value == "record" else token for token in tokens])
-
-
 def plot(
     *what: Annotated[Path, Parameter(name="WHAT...")],
     output: OutputFile = Path("actuators.png"),
-    kind: Annotated[tuple[Kind, ...], Parameter(metavar="KIND", show_default=False, converter=_kinds)] = (),
+    kind: Annotated[tuple[Kind, ...], Parameter(metavar="KIND", show_default=False)] = (),
     record: Annotated[tuple[Path, ...], Parameter(metavar="FILE", show_default=False)] = (),
     conditions: PlotOptions = PlotOptions(),
     actuators: Actuators = (),

@@ -27,6 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actuon.declare.registry import by_config
+from actuon.motors.unmodelled import limits_of_model, unmodelled
 
 from .help import wrapped
 
@@ -359,7 +360,7 @@ def print_stability(console: Console, robot: Path, result: CheckResult) -> None:
 _MAIN_VALUES = (
     Column("stall", unit="N·m"),
     Column("peak", unit="N·m"),
-    Column("rated", unit="N·m", drop=3),
+    Column("rated", unit="N·m"),
     Column("no load", unit="rad/s"),
     Column("max speed", unit="rad/s", drop=2),
     Column("ratio", drop=2),
@@ -377,7 +378,9 @@ def print_motors(console: Console, motors: Iterable[CatalogueMotor]) -> None:
         *_MAIN_VALUES,
     )  # fmt: skip
     rows = []
+    lacking: dict[str, list[str]] = {}
     for motor in motors:
+        lacking.setdefault(" and ".join(unmodelled(motor.datasheet.stages())), []).append(motor.name)
         values = motor.datasheet.at_joint
         curve = values.get("driving_curve", ())
         if curve:
@@ -387,6 +390,9 @@ def print_motors(console: Console, motors: Iterable[CatalogueMotor]) -> None:
         rows.append((motor.name, motor.vendor, ", ".join(motor.robots), *cells))
     show_table(console, columns, rows)
     say(console, "Values at the joint. Empty cells: no source. More: `actuon motors show NAME`")
+    for effects, names in lacking.items():
+        if effects:
+            say(console, f"Not modelled: {effects} of {'all motors' if len(names) == len(rows) else ', '.join(names)}")
 
 
 def print_motor(console: Console, motor: CatalogueMotor) -> None:
@@ -420,6 +426,8 @@ def print_motor(console: Console, motor: CatalogueMotor) -> None:
         say(console, f"[{place}] {source}")
     for note in motor.notes:
         say(console, f"note: {note}")
+    if sentence := limits_of_model(motor):
+        say(console, sentence)
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------

@@ -29,19 +29,21 @@ def studio(
     actuators: Actuators = (),
     host: Annotated[str, Parameter(metavar="ADDRESS")] = "127.0.0.1",
     port: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=65535))] = 8017,
+    allow_host: Annotated[tuple[str, ...], Parameter(metavar="NAME", show_default=False)] = (),
     record: File | None = None,
     allow_torch: AllowTorch = False,
 ) -> None:
     """Tune a robot or a motor live in the browser.
 
-    Moves it in real time; every parameter can be changed while it runs. The page can read and write files in the
+    Moves it in real time; every number can be changed while it runs. The page can read and write files in the
     working folder only. Ctrl+C stops it.
 
     Args:
         robot: MJCF, URDF or USD file with motors in it or next to it, or the name of a motor.
         actuators: Motors to use instead of those of the robot; repeat to compare. Values of the first can be changed.
-        host: Address to listen at. 0.0.0.0 lets everyone in your network use the page.
+        host: Address to listen at. 0.0.0.0: your network, for those who have the printed address with its token.
         port: Port to listen at; the next free one if it is taken.
+        allow_host: Name by which browsers may address this computer, besides its own; repeat for several.
         record: Save every step at the end (.npz, .csv).
     """
     modules = "viser", "trimesh", "mujoco", "cmaes", "scipy", "ruamel.yaml"
@@ -56,9 +58,11 @@ def studio(
         say(console, find_source(robot, allow_torch, file).motors_from())
     print("kernels are compiled on first use", flush=True)
     with actuon.studio.open(
-        robot, actuators=actuators, host=host, port=port, record=record, allow_torch=allow_torch
+        robot, actuators=actuators, host=host, port=port, hosts=allow_host, record=record, allow_torch=allow_torch
     ) as opened:
         print(f"{opened.session.title}: serving at {opened.url} (Ctrl+C to stop)")
+        if opened.network_url:
+            print(f"from other computers:  {opened.network_url}")
         if "SSH_CONNECTION" in os.environ:
             there = f"{getpass.getuser()}@{socket.gethostname()}"
             number = opened.server.get_port()

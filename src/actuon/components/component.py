@@ -65,8 +65,6 @@ class Component(ParameterOwner):
     STATES: ClassVar[tuple[str, ...] | Mapping[str, float | str]] = ()
     """Names of states per DOF that the law takes, and returns last; or their values after a reset by name, each a
     number or the name of a parameter. Default value: zero."""
-    ADDED_STATES: ClassVar[frozenset[str]] = frozenset()
-    """States that older state files may lack; they get their value after a reset."""
     OUTPUTS: ClassVar[tuple[str, ...]] = ()
     """Signals that the law returns after those of its kind, for later stages and for telemetry."""
     OPTIONAL_SIGNALS: ClassVar[Mapping[str, float]] = MappingProxyType({})
@@ -183,6 +181,12 @@ class Component(ParameterOwner):
                 raise StructureError(
                     f"{type(self).__name__}.{name}: cannot be changed here, since an actuator works with a copy of "
                     f"this component; change that one, e.g. actuator.controller.{name}, or make a new component"
+                )
+            own = None if name.startswith("_") else getattr(type(self), name, None)
+            if inspect.isroutine(own) or isinstance(own, wp.Function):
+                raise StructureError(
+                    f"{type(self).__name__}.{name}: cannot be replaced on one component, where nothing would call it; "
+                    "override it in a subclass"
                 )
             super().__setattr__(name, value)
 

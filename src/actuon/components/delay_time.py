@@ -34,7 +34,6 @@ from ..declare.registry import ComponentKind
 from ..errors import ParameterError, StateError
 from ..kernel.chain import COMMANDS, FEEDBACK, Ring, Stage
 from ..kernel.state import NEXT, RingState, Word, check_range, ring_words
-from ..kernel.types import LANES
 from ..typing import DeviceLike
 from .component import Component, HeldValues
 from .kinds import Sensor
@@ -47,8 +46,6 @@ _LAST_COUNT = wp.constant(2**31 - 1)
 """Last step before the count starts again."""
 _ALL_ALIKE = wp.constant(2**20)
 """Number of steps of equal length that exceeds any ring."""
-_UNKNOWN = wp.constant(-1.0)
-"""Unknown age of the current signal, in states of version 1."""
 
 
 class TimeLag(Parameters):
@@ -83,8 +80,7 @@ def time_lag(
     at_step = wp.rand_init(int(at_reset), count)
     late = delay + spread * wp.randf(at_reset) + jitter * wp.randf(at_step)
     lost_next = wp.where(wp.randf(at_step) < dropout, wp.where(lost < LOST_IN_A_ROW, lost + 1, 0), 0)
-    most = wp.where(oldest < 0.0, late, oldest)
-    age = wp.where(lost_next > 0, most, wp.min(late, most))
+    age = wp.where(lost_next > 0, oldest, wp.min(late, oldest))
     count_next = wp.where(count == _LAST_COUNT, 0, count + 1)
     alike_next = wp.where(dt == gap, wp.min(alike + 1, _ALL_ALIKE), 1)
     return age, alike, count_next, lost_next, episode, alike_next, age + dt
@@ -93,30 +89,13 @@ def time_lag(
 class _TimedRing(RingState):
     """Buffer of past signals and lengths of steps, and state of the random numbers."""
 
-    episode: wp.array
-    """Number of resets, shape (N,)."""
-
     def check_arrays(self, where: str, values: Mapping[str, np.ndarray]) -> None:
         """Check arrays for values that no step produces."""
         super().check_arrays(where, values)
         for name, low, high in (("count", 0, _LAST_COUNT), ("episode", 0, _LAST_COUNT), ("alike", 1, _ALL_ALIKE)):
             check_range(f"{where}{name}", values[name], low, int(high))
         check_range(f"{where}lost", values["lost"], 0, int(LOST_IN_A_ROW))
-
-    def from_version_1(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return arrays of version 1, without lengths of steps and with counts in float32, converted to version 2."""
-        changed = dict(values)
-        ring, rows = changed.get("ring"), self.depth + 1
-        size = rows * (self.columns - 1) * -(-self.episode.size // LANES) * LANES
-        if ring is not None and ring.dtype == np.float32 and ring.size == size:
-            shaped = ring.reshape(rows, -1, self.columns - 1, LANES)
-            changed["ring"] = np.pad(shaped, ((0, 0), (0, 0), (0, 1), (0, 0))).ravel()
-        for name in ("count", "lost", "episode"):
-            array = changed.get(name)
-            if array is not None and array.dtype == np.float32 and np.isfinite(array).all():
-                changed[name] = np.clip(array, -1.0, 2.0**30).astype(np.int32)
-        shape = self.episode.size
-        return {"alike": np.full(shape, _ALL_ALIKE, np.int32), "oldest": np.full(shape, _UNKNOWN, np.float32)} | changed
+        check_range(f"{where}oldest", values["oldest"], 0, math.inf)
 
 
 class TimeDelayConfig(TimeLag, Config):

@@ -30,8 +30,6 @@ OUTSIDE = -1
 LINK = "link"
 ENCODER_OFFSET = "log.encoder_offset"
 """Path of the encoder offset of a log."""
-_FORMER = {"log.zero": ENCODER_OFFSET}
-"""Former paths, read for one version."""
 
 
 class LinkConfig(Config):
@@ -359,9 +357,9 @@ def setting_of(settings: Mapping[str, Any], name: str, path: str) -> float:
 def changed(model: Model, fix: Mapping[str, float], free: Mapping[str, tuple[float, float] | None]) -> Model:
     """Return a model with some parameters fixed and others free. See `fit_logs`."""
     for path, value in fix.items():
-        model = model.fixed(_FORMER.get(path, path), value)
+        model = model.fixed(path, value)
     for path, ends in free.items():
-        model = model.freed(_freed(model, _FORMER.get(path, path), ends))
+        model = model.freed(_freed(model, path, ends))
     return model
 
 

@@ -263,7 +263,7 @@ class FitResult:
             "models": [compared.as_dict() for compared in self.compared],
             "findings": list(self.findings),
             **offsets_as_dict(self.encoder_offsets, self.unit_of),
-            **({"robots": self.per_robot, "units": self.per_robot} if self.per_robot else {}),  # and the former key
+            **({"robots": self.per_robot} if self.per_robot else {}),
         }
 
     def trials(self, plant: Plant) -> Trials:

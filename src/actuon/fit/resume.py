@@ -20,10 +20,9 @@ from ..actuator.config import Part, part_kind
 from ..components.component import Component
 from ..components.controllers.neural import NeuralControlConfig
 from ..declare.config import Config
-from ..errors import LogError
+from ..errors import LogError, shown
 from ..files import replacing
 from ..logs import Log
-from ..robot_files.parsed import effort_mode_of_file
 from ..robot_files.paths import stage_names
 from ..typing import PathLike
 from .model import Model
@@ -39,7 +38,7 @@ _LONG = 40
 """Maximum length of a value in a message."""
 _ENDING = ("generations", "patience", "tolerance")
 """Options that only determine when a search ends, so they may differ."""
-_EFFORT_MODE = "effort_mode"
+_VERSION = 1
 _SAVE_EVERY = 25
 """Number of generations after which the file is written."""
 
@@ -64,16 +63,12 @@ class SearchLog:
     def _read(self, path: Path) -> list[np.ndarray]:
         try:
             with np.load(path, allow_pickle=False) as file:
-                said, errors = str(file["of"]), file["errors"]
+                version, errors = file["version"].tolist(), file["errors"]
+                of = json.loads(str(file["of"]))
         except Exception as error:  # whatever zipfile, zlib and NumPy raise of a damaged file
             raise LogError(f"'{path}': is not a checkpoint of a search: {error}") from error
-        try:
-            of = _inputs_of_file(path, json.loads(said))
-        except json.JSONDecodeError as error:
-            raise LogError(
-                f"'{path}': is a checkpoint of an earlier version without its logs and plant; remove it, or pass "
-                "another file"
-            ) from error
+        if version != _VERSION:
+            raise LogError(f"'{path}': got version {shown(version)}; this Actuon reads version {_VERSION}")
         if of != self._of:
             said = differences(of, self._of) if isinstance(of, dict) else "its inputs"
             raise LogError(f"'{path}': is a checkpoint of another search: {said}. Remove it, or pass another file")
@@ -93,7 +88,7 @@ class SearchLog:
         """Write the file, if errors were added."""
         if self._path is not None and len(self._errors) > self._saved:
             with replacing(self._path) as partial, partial.open("wb") as stream:
-                np.savez_compressed(stream, of=json.dumps(self._of), errors=np.array(self._errors))
+                np.savez_compressed(stream, version=_VERSION, of=json.dumps(self._of), errors=np.array(self._errors))
             self._saved = len(self._errors)
 
 
@@ -122,17 +117,6 @@ def search_inputs(
     found |= {name: getattr(options, name) for name in sorted(kept)}
     found["where it begins"] = digest(begin)
     return {name: value if isinstance(value, str) else repr(value) for name, value in found.items()}
-
-
-def _inputs_of_file(path: Path, said: Any) -> Any:
-    """Return the inputs of a checkpoint, with values of earlier versions converted to present ones."""
-    if not isinstance(said, dict):
-        return said
-    mode = f": {_EFFORT_MODE}"
-    return {
-        name: effort_mode_of_file(f"{path}: {name.removesuffix(mode)}", value) if name.endswith(mode) else value
-        for name, value in said.items()
-    }
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
@@ -175,7 +159,7 @@ def _of_model(model: Model) -> dict[str, Any]:
         "model": model.name,
         "stages": ", ".join(type(part).__name__ for part in chain.stages),
         "control_every": chain.control_every,
-        _EFFORT_MODE: chain.effort_mode,
+        "effort_mode": chain.effort_mode,
     }
     for p in model.parameters:
         found[f"range of {p.path}"] = f"{p.low!r} to {p.high!r}, {p.scale}"

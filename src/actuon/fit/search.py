@@ -256,21 +256,6 @@ def _from_each_start(task: SearchTask) -> list[SearchTask]:
     return tasks
 
 
-def search(
-    plant: Plant,
-    models: Sequence[Model],
-    options: SearchOptions | None = None,
-    *,
-    progress: Progress | None = None,
-    resume: PathLike | None = None,
-    workers: Workers | None = None,
-) -> SearchResult:
-    """Search the parameters with the smallest error. An interrupt returns the best result so far. See `fit_logs`."""
-    one = Search(plant, tuple(models), options or SearchOptions(), resume=resume)
-    (found,) = run_searches([one], workers, lambda title: progress)
-    return found
-
-
 def run_searches(
     searches: Sequence[Search], workers: Workers | None = None, progress: ProgressFactory | None = None
 ) -> Iterator[SearchResult]:

@@ -28,10 +28,6 @@ class SignalArray:
     """Whether the array holds the DOFs in order, so that indices are not needed."""
 
 
-Given = SignalArray
-"""Earlier name of `SignalArray`."""
-
-
 class Runnable(Protocol):
     """A component that can be run."""
 

@@ -514,51 +514,62 @@ class State:
             check_finite(f"{where}{name}", array, "; reset such DOFs with reset(mask) before you save the state")
 
 
-class BufferCopy(wp.array):  # type: ignore[misc]
+class BufferCopy:
     """Copy of a part of a delay buffer. ``fill_``, ``zero_`` and ``assign`` change the buffer too.
 
-    `numpy` returns a read-only array, and there are no views, so that no write is lost. Kernels and `wp.copy` write
-    into the copy alone.
+    It is not a Warp array, and `numpy` returns a read-only one: a kernel, `wp.copy` or a view would write into the copy
+    alone. Pass ``wp.array(copy.numpy(), ...)`` to kernels that read it.
     """
 
-    _write_back: Callable[[np.ndarray], None] | None = None
-
-    @staticmethod
-    def of(values: np.ndarray, device: wp.Device, write_back: Callable[[np.ndarray], None]) -> BufferCopy:
-        """Return a copy of ``values``. ``write_back`` gets new ones, and raises if they are not allowed."""
+    def __init__(self, values: np.ndarray, device: wp.Device, write_back: Callable[[np.ndarray], None]):
+        """Copy ``values``. ``write_back`` gets new ones, and raises if they are not allowed."""
         if device.is_capturing:
             raise StateError("a delay buffer cannot be read or written during graph capture; do it before, or after")
-        made = BufferCopy(values, dtype=wp.dtype_from_numpy(values.dtype), device=device)
-        made._write_back = write_back
-        return made
+        self.device = device
+        self._values = np.array(values)
+        self._values.flags.writeable = False
+        self._write_back = write_back
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the copy."""
+        return self._values.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Warp's type of an element."""
+        return wp.dtype_from_numpy(self._values.dtype)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     def assign(self, src: Any) -> None:
         """Copy ``src`` into the buffer."""
-        values = src.numpy() if isinstance(src, wp.array) else arrays.numbers(src, "delay buffer")
-        self._write(np.broadcast_to(values, self.shape))
+        self._write(src.numpy() if isinstance(src, (wp.array, BufferCopy)) else arrays.numbers(src, "delay buffer"))
 
     def fill_(self, value: Any) -> None:
         """Fill the buffer."""
-        self._write(np.full(self.shape, value))
+        self._write(value)
 
     def zero_(self) -> None:
         """Fill the buffer with zeros."""
-        self._write(np.zeros(self.shape))
+        self._write(0)
 
-    def _write(self, values: np.ndarray) -> None:
-        assert self._write_back is not None
-        values = np.ascontiguousarray(values, dtype=wp.dtype_to_numpy(self.dtype))
-        self._write_back(values)
-        super().assign(values)
+    def _write(self, values: Any) -> None:
+        made = np.array(np.broadcast_to(values, self.shape), dtype=self._values.dtype)
+        self._write_back(made)
+        made.flags.writeable = False
+        self._values = made
 
     def numpy(self) -> np.ndarray:
-        """Return a read-only view."""
-        values: np.ndarray = super().numpy().view()
-        values.flags.writeable = False
-        return values
+        """Return a read-only array."""
+        return self._values
 
     def __getitem__(self, key: Any) -> Any:
         raise StateError("a copy of a delay buffer has no views, whose writes would be lost; index its numpy()")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self[key]  # raises
 
 
 class RingState(State):
@@ -600,7 +611,7 @@ class RingState(State):
             self._renew_tags()
 
         values = self.memory.grid(self.position, name).numpy()[0]
-        return BufferCopy.of(values.reshape(shape), self.memory.device, write_back)
+        return BufferCopy(values.reshape(shape), self.memory.device, write_back)
 
     def _renew_tags(self) -> None:
         """Mark the content as new, and its spare row as unset."""
@@ -625,7 +636,7 @@ class RingState(State):
             self.memory.write_ring(self.position, self._in_order(rows))
             self._renew_tags()
 
-        return BufferCopy.of(np.ascontiguousarray(self._past()[column]), self.memory.device, write_back)
+        return BufferCopy(self._past()[column], self.memory.device, write_back)
 
     def _past(self) -> np.ndarray:
         """Return the past of all signals, shape (columns, depth, N), the newest first; zero if unset."""
@@ -710,33 +721,6 @@ class RingState(State):
                 "must be 0 there"
             )
 
-    def from_version_2(self, where: str, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the arrays of a file of version 2, with the delay buffer in memory order, in the form of `to_arrays`.
-
-        Raises:
-            StateError: The delay buffer or its indices are missing, have another shape or type, or are out of range.
-        """
-        n, rows = self.memory.cells.num_dofs, self.depth + 1
-        blocks, tiles = -(-n // DENSE.lanes), -(-n // DENSE.size)
-        shapes = {"ring": (rows * blocks * self.columns * DENSE.lanes,), "newest": (tiles,), "pushes": (n,)}
-        for name, shape in shapes.items():
-            array = values.get(name)
-            by_dof = name == "newest" and array is not None and array.shape == (n,)  # as on CUDA
-            dtype = np.float32 if name == "ring" else np.int32
-            if array is None or (array.shape != shape and not by_dof) or array.dtype != dtype:
-                got = "is missing" if array is None else f"got shape {array.shape} of {array.dtype}"
-                raise StateError(f"{where}{name}: {got}; must be {shape} of {np.dtype(dtype)}")
-            if name != "ring":
-                check_range(f"{where}{name}", array, 0, self.depth)
-        newest, pushes = values["newest"], values["pushes"]
-        found = values["ring"].reshape(rows, blocks, self.columns, DENSE.lanes).transpose(2, 0, 1, 3)
-        found = found.reshape(self.columns, rows, -1)[..., :n]
-        back = np.arange(self.depth)[:, None]
-        at = (np.repeat(newest, DENSE.size if newest.size == tiles else 1)[:n] - back) % rows
-        past = np.take_along_axis(found, at[None], axis=1)
-        kept = {name: array for name, array in values.items() if name not in ("ring", "newest", "filled")}
-        return {**kept, "past": np.where(back < pushes, past, np.float32(0.0))}
-
 
 def check_finite(where: str, values: np.ndarray, remedy: str = "") -> None:
     """Raise if an array of a file holds NaN or infinities; ``remedy`` ends the message."""
@@ -745,7 +729,7 @@ def check_finite(where: str, values: np.ndarray, remedy: str = "") -> None:
         raise StateError(f"{where}: is {values[tuple(at)]} at index {_shown_index(at)}; must be finite{remedy}")
 
 
-def check_range(where: str, values: np.ndarray, low: int, high: int) -> None:
+def check_range(where: str, values: np.ndarray, low: float, high: float) -> None:
     """Raise if an array of a file holds numbers below ``low`` or above ``high``."""
     bad = np.flatnonzero((values < low) | (values > high))
     if bad.size:
@@ -774,7 +758,7 @@ def _write(grid: wp.array, values: np.ndarray) -> None:
 
 def refuse_rebinding(state: object, name: str) -> None:
     """Raise if ``name`` is an array of a state: kernels refer to it, and would not see another one."""
-    if getattr(state, "_sealed", False) and isinstance(getattr(state, name, None), wp.array):
+    if getattr(state, "_sealed", False) and isinstance(getattr(state, name, None), (wp.array, BufferCopy)):
         raise StateError(f"{name}: cannot be replaced by another array; write into it, e.g. with array.assign()")
 
 

@@ -132,8 +132,6 @@ _TRAILING_UNIT = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN = "_/.-: []"
-_OLD = {"load": "duty"}
-"""Former names of quantities in mappings."""
 
 
 def recognise(name: str) -> Column | None:
@@ -185,7 +183,7 @@ _COLUMN = entries(
 MAPPING_KEYS: dict[str, Check[Any]] = {
     "columns": mapping(lambda where, value: {"quantity": value} if isinstance(value, str) else _COLUMN(where, value)),
     "joints": mapping(text()),
-    "units": mapping(text(), keys=(*QUANTITIES, *_OLD)),
+    "units": mapping(text(), keys=QUANTITIES),
     "rate": number(above=0.0),
     "settings": mapping(_setting),
 }
@@ -242,7 +240,7 @@ class ColumnMapping:
         except ParameterError as error:
             raise LogError(str(error)) from error
         columns = values.pop("columns", {})
-        units = {_OLD.get(quantity, quantity): unit for quantity, unit in values.pop("units", {}).items()}
+        units = values.pop("units", {})
         return cls(
             {name: _column(f"{where}: columns.{name}", name, own) for name, own in columns.items()},
             units={quantity: checked(f"{where}: units", quantity, unit) for quantity, unit in units.items()},
@@ -333,7 +331,6 @@ def _matching(name: str, column: Column, path: str, names: list[str]) -> list[Co
 
 def _column(where: str, name: str, said: dict[str, Any]) -> Column:
     quantity: Any = said.get("quantity")
-    quantity = _OLD.get(quantity, quantity)
     if quantity not in QUANTITIES:
         got = "needs 'quantity'" if quantity is None else f"got the quantity {shown(quantity)}"
         raise LogError(f"{where}: {got}; {listed(str(quantity), QUANTITIES, 'quantities')}")

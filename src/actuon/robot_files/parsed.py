@@ -3,41 +3,15 @@
 
 from __future__ import annotations
 
-import functools
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..actuator.config import IMPLICIT, ActuatorConfig, configs_of, part_kind
+from ..actuator.config import ActuatorConfig, configs_of, part_kind
 from ..components.component import Component
 from ..declare.config import Config
 from ..declare.registry import ComponentKind, Registered, by_config
 from ..errors import StructureError
-
-_OLD_IMPLICIT = "tangent"
-"""Name of the effort mode "implicit" in files of earlier versions."""
-
-_log = logging.getLogger("actuon.actuators")
-
-
-def effort_mode_of_file(where: str, value: Any) -> Any:
-    """Return an effort mode of a file, unchecked, under its present name; log a warning if it has its earlier one.
-
-    Args:
-        where: Place of the value, for the warning, which is logged once for each.
-        value: The value as it stands in the file.
-    """
-    if value != _OLD_IMPLICIT:
-        return value
-    _warn_of_old_name(where)
-    return IMPLICIT
-
-
-@functools.lru_cache
-def _warn_of_old_name(where: str) -> None:
-    text = "%s: effort_mode '%s' is now called '%s'; write '%s', as the next version will not read the old name"
-    _log.warning(text, where, _OLD_IMPLICIT, IMPLICIT, IMPLICIT)
 
 
 @dataclass(frozen=True)

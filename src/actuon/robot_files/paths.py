@@ -7,16 +7,17 @@ stage is its kind, if no other stage has it, or its type in YAML. See `parameter
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..actuator.config import Part, part_kind
 from ..components.component import Component
 from ..declare.config import Config
 from ..declare.parameters import Field
-from ..declare.registry import type_name_of
+from ..declare.registry import ComponentKind, type_name_of
 from ..errors import ParameterError, listed
 
 
@@ -48,12 +49,24 @@ class Place:
     declared: Field[object]
 
 
+_Form = tuple[type[Config] | type[Component] | None, ComponentKind | None]
+"""Properties of a stage that its paths depend on: its `declaring_class` and its kind."""
+
+
 def stage_names(stages: Sequence[Part]) -> list[tuple[str, ...]]:
     """Return the names of each stage in paths: its kind, if no other stage has it, and its type in YAML.
 
     Several stages of a type are called ``friction_1``, ``friction_2``, ….
     """
-    kinds, types = [part_kind(part) for part in stages], [_type_of(part) for part in stages]
+    return _names(_forms(stages))
+
+
+def _forms(stages: Sequence[Part]) -> tuple[_Form, ...]:
+    return tuple((declaring_class(part), part_kind(part)) for part in stages)
+
+
+def _names(forms: tuple[_Form, ...]) -> list[tuple[str, ...]]:
+    kinds, types = [kind for _, kind in forms], [_type_of(owner) for owner, _ in forms]
     names = []
     for i, (kind, name) in enumerate(zip(kinds, types, strict=True)):
         own = [kind.value] if kind is not None and kinds.count(kind) == 1 else []
@@ -103,12 +116,16 @@ def place_in(stages: Sequence[Part], path: str) -> Place:
     raise ParameterError(f"{path}: there is no stage '{stage_name}'; {known}")
 
 
-def all_places(stages: Sequence[Part]) -> dict[str, list[Place]]:
+def all_places(stages: Sequence[Part]) -> Mapping[str, list[Place]]:
     """Return the places that each path leads to."""
+    return _places(_forms(stages))
+
+
+@functools.lru_cache(maxsize=1024)
+def _places(forms: tuple[_Form, ...]) -> Mapping[str, list[Place]]:
     found: dict[str, list[Place]] = {}
-    for position, (names, part) in enumerate(zip(stage_names(stages), stages, strict=True)):
-        owner, kind = declaring_class(part), part_kind(part)
-        shared = [_type_of(part), None if kind is None else kind.value]
+    for position, (names, (owner, kind)) in enumerate(zip(_names(forms), forms, strict=True)):
+        shared = [_type_of(owner), None if kind is None else kind.value]
         own = dict.fromkeys((*names, str(position), *filter(None, shared)))
         for name, declared in owner.declared().items() if owner is not None else ():
             for stage in own:
@@ -116,9 +133,8 @@ def all_places(stages: Sequence[Part]) -> dict[str, list[Place]]:
     return found
 
 
-def _type_of(part: Part) -> str | None:
+def _type_of(owner: type[Config] | type[Component] | None) -> str | None:
     """Return the type of a stage in YAML; None if it has none."""
-    owner = declaring_class(part)
     return None if owner is None else type_name_of(owner)
 
 

@@ -136,7 +136,7 @@ class Provenance:
                 found=each(_FOUND, found),
                 scaled=scaled,
                 links=each("links", _links),
-                encoder_offsets=each("encoder_offsets", _numbers) or each("zeros", _numbers),  # of earlier versions
+                encoder_offsets=each("encoder_offsets", _numbers),
                 verdict=each("verdict", _texts),
                 warnings=_list(section.get("warnings"), f"{FIT}.warnings"),
             )

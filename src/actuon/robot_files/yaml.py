@@ -18,7 +18,7 @@ from ..errors import Fix, RobotFileError, listed, located, shown
 from ..files import plain_yaml, read_yaml, replacing
 from ..motors.catalogue import motor_of
 from ..patterns import compile_pattern
-from .parsed import effort_mode_of_file, file_stages
+from .parsed import file_stages
 
 _VERSION = 1
 FIT = "fit"
@@ -207,8 +207,6 @@ def _entry(where: str, name: str, group: object, path: Path, allow_torch: bool) 
     ]
     with located(where, RobotFileError):
         given = {key: written[key] for key in ("control_every", "effort_mode") if key in written}
-        if "effort_mode" in given:
-            given["effort_mode"] = effort_mode_of_file(f"{path}: {where}", given["effort_mode"])
         actuator = ActuatorConfig(stages=configs, **given)
         file_stages(actuator)
         return ActuatorEntry(name, written["joints"], actuator, written.get("one_prim", False))

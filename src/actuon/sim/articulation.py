@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from ..arrays import require_values
 from ..errors import SimulationError, listed, shown
 from ..typing import ArrayLike, IdsLike
 from .engine import PROPERTIES, TARGETS
@@ -846,6 +847,7 @@ class Articulation:
         """
         if hasattr(values, "detach"):
             values = values.detach().cpu()
+        require_values(values, name)
         numbers: Any = values.numpy() if hasattr(values, "numpy") else values
         try:
             if not (isinstance(numbers, np.ndarray) and numbers.dtype == np.float32):

@@ -192,13 +192,12 @@ class EngineProperties(Protocol):
     def contents(self) -> dict[str, np.ndarray]:
         """Return the arrays of the engine's model that may change, by name, not copied."""
 
-    def checked(self, where: str, found: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
+    def checked(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
         """Raise an error for contents of a file that do not fit. Returns a function that loads them.
 
         Args:
             where: Name of the file in an error.
             found: Result of `contents`.
-            version: Version of the file. See `actuator.state`.
         """
 
     def keep(self, at: DofSet) -> Undo:

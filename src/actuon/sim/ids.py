@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arrays import require_values
 from ..errors import SimulationError
 from ..typing import IdsLike
 
@@ -25,6 +26,7 @@ def read_ids(name: str, ids: IdsLike, count: int) -> np.ndarray:
     """
     if ids is None:
         return np.arange(count)
+    require_values(ids, name)
     try:
         if isinstance(ids, slice):
             return np.arange(count)[ids]

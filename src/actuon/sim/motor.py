@@ -178,11 +178,10 @@ class Motor(Protocol):
     def saved(self) -> Mapping[str, np.ndarray]:
         """Return all arrays that their next steps depend on, by name, for a file."""
 
-    def checked(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
+    def checked(self, where: str, contents: Mapping[str, np.ndarray]) -> Callable[[], None]:
         """Raise an error for contents that do not fit. Returns a function that loads them.
 
         Args:
             where: Name of their origin in an error.
             contents: Result of `saved`.
-            version: Version of the file. See `actuator.state`.
         """

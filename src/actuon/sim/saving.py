@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of simulations, with all that the next steps depend on.
 
-An ``.npz`` file has these arrays, and a version of `actuator.state`:
+An ``.npz`` file has these arrays, and the version of `actuator.state`:
 
 - ``__simulation__``: a description of the simulation, texts by label as JSON. A file loads only into a simulation with
   the same description.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..actuator.state import VERSION, check_like, read_arrays, write_arrays
+from ..actuator.state import check_like, read_arrays, write_arrays
 from ..errors import StateError
 from ..typing import PathLike
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = "__simulation__"
 _CHECKSUM = "__checksum__"
-_FIRST_VERSION = 3
-"""The first version of files with simulations in them."""
 _LONGEST = 400
 """Length of a description in an error."""
 
@@ -40,20 +38,20 @@ def save(simulation: Simulation, path: PathLike) -> None:
     """Write a simulation to a file, whole or not at all. See `Simulation.save`."""
     text = json.dumps(dict(_description(simulation)))
     contents = {_DESCRIPTION: np.frombuffer(text.encode(), np.uint8), **_contents(simulation)}
-    _checked(simulation, "the simulation cannot be saved", contents, VERSION)
+    _checked(simulation, "the simulation cannot be saved", contents)
     write_arrays(path, contents | {_CHECKSUM: checksum_of(contents)})
 
 
 def load(simulation: Simulation, path: PathLike) -> Callable[[], None]:
     """Read a file of `save`, and return a function that loads it. See `Simulation.load`."""
-    contents, version = read_arrays(path, "a saved simulation")
+    contents = read_arrays(path, "a saved simulation")
     where, checksum = f"'{path}'", contents.pop(_CHECKSUM, None)
     if checksum is None or _DESCRIPTION not in contents:
         raise StateError(f"{where} is not a file of Simulation.save()")
-    if version < _FIRST_VERSION or not np.array_equal(checksum, checksum_of(contents)):
+    if not np.array_equal(checksum, checksum_of(contents)):
         raise StateError(f"{where} is damaged: its contents do not fit its checksum")
     _check_description(where, json.loads(contents[_DESCRIPTION].tobytes()), dict(_description(simulation)))
-    return _checked(simulation, where, contents, version)
+    return _checked(simulation, where, contents)
 
 
 def _contents(simulation: Simulation) -> dict[str, np.ndarray]:
@@ -71,9 +69,7 @@ def _contents(simulation: Simulation) -> dict[str, np.ndarray]:
     }
 
 
-def _checked(
-    simulation: Simulation, where: str, contents: Mapping[str, np.ndarray], version: int
-) -> Callable[[], None]:
+def _checked(simulation: Simulation, where: str, contents: Mapping[str, np.ndarray]) -> Callable[[], None]:
     """Raise an error for contents that do not fit. Returns a function that loads them."""
     loads, engine = simulation.engine.state.loads(), simulation.engine.state.save()
     check_like(where, "time", contents.get("time"), np.array(0.0))
@@ -81,10 +77,10 @@ def _checked(
     if loads is not None:
         check_like(where, "loads", contents.get("loads"), loads)
     takers = [
-        motor.checked(f"{where}: attachment {i}", _part(contents, f"motors/{i}/"), version)
+        motor.checked(f"{where}: attachment {i}", _part(contents, f"motors/{i}/"))
         for i, motor in enumerate(simulation.motors)
     ]
-    takers.append(simulation.engine.properties.checked(where, _part(contents, "properties/"), version))
+    takers.append(simulation.engine.properties.checked(where, _part(contents, "properties/")))
     everyone = np.arange(simulation.num_envs)
 
     def take() -> None:

@@ -60,9 +60,6 @@ _LEGEND = (
 )
 _ARROWS = {"kp": "kp, kd → suggested", "armature": "armature → minimum for stability"}
 
-_OLD_KEYS = {"usage": "share", "usage_alone": "share_alone", "usage_at_start": "share_at_start"}
-"""Former keys of `CheckResult.to_json`, written next to the present ones for one version."""
-
 
 @dataclass(frozen=True)
 class CheckResult:
@@ -374,8 +371,7 @@ def _cells_without_gains(joint: JointStability, suggested: Mapping[str, float] |
 def _plain(value: Any) -> Any:
     """Return a value that JSON can hold."""
     if isinstance(value, dict):
-        old = {_OLD_KEYS[key]: entry for key, entry in value.items() if key in _OLD_KEYS}
-        return {key: _plain(entry) for key, entry in (value | old).items()}
+        return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, (list, tuple)):

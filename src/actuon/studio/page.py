@@ -7,11 +7,12 @@ import html
 import json
 import logging
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from ..charts import GREY, RED, Chart
 from ..errors import require
@@ -34,6 +35,8 @@ from .server import LOCALHOST, make_server, quietly
 from .session import Session
 
 PORT = 8017
+_EVERYWHERE = "0.0.0.0", "::"
+"""Addresses that stand for all of this computer's."""
 _PICTURES = 25.0
 """Frame rate of the robot [Hz]."""
 _PLOTS_EVERY = 3
@@ -67,6 +70,8 @@ class Studio:
         robot: Robot file with actuators in it or next to it, or the name of a motor.
         host: Address to serve at. Default: this computer only.
         port: Port to serve at; if it is in use, the next free one.
+        hosts: Further names by which browsers may address this computer. Loopback is allowed, and in a network its
+            IP addresses and own name.
         folder: Folder that the page may read from and write to. Default: the working folder.
         record: Record all steps into this ``.npz`` or ``.csv`` file.
         allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
@@ -86,6 +91,7 @@ class Studio:
         *,
         host: str = LOCALHOST,
         port: int = PORT,
+        hosts: Iterable[str] = (),
         folder: PathLike = ".",
         record: PathLike | None = None,
         allow_torch: bool = False,
@@ -102,12 +108,17 @@ class Studio:
         try:
             if record is not None:
                 self.session.record(record)
-            self.server: Any = make_server(host, port)
+            self.server, self._page = make_server(host, port, hosts)
+            try:
+                self._lay_out()
+            except BaseException:
+                with quietly():
+                    self.server.stop()
+                raise
         except BaseException:
             self._background.close()
             self.session.close()
             raise
-        self._lay_out()
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, name="actuon-studio-page", daemon=True)
         self.session.start()
@@ -115,9 +126,17 @@ class Studio:
 
     @property
     def url(self) -> str:
-        """Address of the page."""
+        """Address of the page. Whoever knows it may use the page: it contains a token, new for each studio."""
         host = self.server.get_host()
-        return f"http://{'localhost' if host in (LOCALHOST, '0.0.0.0', '::') else host}:{self.server.get_port()}"
+        return self._url_at("localhost" if host in (LOCALHOST, *_EVERYWHERE) else host)
+
+    @property
+    def network_url(self) -> str:
+        """Address of the page for other computers, by the name of this one; empty if it serves at one address."""
+        return self._url_at(socket.gethostname()) if self.server.get_host() in _EVERYWHERE else ""
+
+    def _url_at(self, host: str) -> str:
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.server.get_port()}/{self._page}"
 
     def _lay_out(self) -> None:
         gui, session = self.server.gui, self.session

@@ -237,7 +237,7 @@ def test_defaults_of_an_asset_do_not_reach_motors_and_derivatives():
 @pytest.mark.parametrize(
     ("cfg", "error", "match"),
     [
-        (ours(PD, effort_mode="tangent"), actuon.ParameterError, "effort_mode: got 'tangent'"),
+        (ours(PD, effort_mode="sometimes"), actuon.ParameterError, "effort_mode: got 'sometimes'"),
         (ours(PD, effort_mode="auto"), actuon.StructureError, "joint 'FR_hip_joint': effort_mode: got 'auto'"),
         (ours(actuon.ActuatorConfig(PD.controller, effort_mode="auto")), actuon.StructureError, "got 'auto'"),
         (

@@ -77,7 +77,7 @@ class _OnRobot:
 class ActuatorBase:
     """Model of a group of joints, built by `ActuatorGroups`, or by ``cfg.class_type(cfg, ...)``.
 
-    Every parameter is a tensor of shape (environments, joints), of PyTorch if that is loaded, otherwise of NumPy. It
+    Every number is a tensor of shape (environments, joints), of PyTorch if that is loaded, otherwise of NumPy. It
     shares memory with the kernel: values that you write into it act at the next `compute`.
 
     Args:

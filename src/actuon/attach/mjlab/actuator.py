@@ -20,6 +20,7 @@ from ...components.controllers.pd import PDControlConfig
 from ...components.limits.battery import BatteryClampingConfig, ClampingBattery
 from ...errors import ParameterError, RobotFileError, StructureError, listed, located, shown
 from ...motors.catalogue import motor_of
+from ...motors.unmodelled import warn_of_unmodelled
 from ...robot_files.formats import YAML_FORMATS
 from ...robot_files.yaml import ActuatorEntry, load_actuators, match_actuators
 from ..groups.tensors import warp_device
@@ -153,6 +154,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         everyone = entity.joint_names if is_joint else entity.tendon_names
         self.configs = cfg.configs(target_names, everyone)
         """Config of each target, by name."""
+        warn_of_unmodelled(self.configs.values())
         self._sides = {name: _side(name, config, is_joint) for name, config in self.configs.items()}
         self._implicit = [i for i, name in enumerate(target_names) if self.configs[name].effort_mode == IMPLICIT]
         """Targets whose efforts are implicit."""

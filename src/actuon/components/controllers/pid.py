@@ -72,4 +72,3 @@ class ControllerPID(PID, Controller):
     config = PIDControlConfig
     law = pid_law
     STATES = ("integral", "integral_rest")
-    ADDED_STATES = frozenset({"integral_rest"})

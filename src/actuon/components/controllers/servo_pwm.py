@@ -197,6 +197,5 @@ class ControllerServoPWM(ServoPWM, Controller):
     config = ServoPWMControlConfig
     law = servo_pwm_law
     STATES = ("integral", "last_error", "is_running", "integral_rest")
-    ADDED_STATES = frozenset({"integral_rest"})
     OUTPUTS = ("duty", "current", "voltage")
     OPTIONAL_SIGNALS = {"supply_voltage": -1.0}  # noqa: RUF012

@@ -62,4 +62,3 @@ class SensorDifferentiated(Differentiated, Sensor):
     config = DifferentiatedSensorConfig
     law = differentiated_law
     STATES = ("last_q", "shown", "is_running", "last_rest")
-    ADDED_STATES = frozenset({"last_rest"})

@@ -23,7 +23,7 @@ from ...declare.config import Config
 from ...declare.parameters import Number, Parameters, param
 from ..kinds import Transmission
 from ..math import SHORTEST
-from .motor_apart import ADDED_MOTOR_STATES, MOTOR_STATES, motor_moved, motor_offset
+from .motor_apart import MOTOR_STATES, motor_moved, motor_offset
 
 
 class Backlash(Parameters):
@@ -129,6 +129,5 @@ class TransmissionBacklash(Backlash, Transmission):
     closing_law = backlash_closing_law
     STATES = MOTOR_STATES
     CLOSING_STATES = MOTOR_STATES
-    ADDED_STATES = ADDED_MOTOR_STATES
     OUTPUTS = ("gap_offset", "motor_velocity", "spring_load")
     OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0})

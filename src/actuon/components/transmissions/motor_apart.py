@@ -12,7 +12,6 @@ import warp as wp
 from ..math import regained
 
 MOTOR_STATES = ("motor_position", "motor_speed", "is_running", "motor_rest", "last_q", "last_rest")
-ADDED_MOTOR_STATES = frozenset({"motor_rest", "last_q", "last_rest"})
 
 
 @wp.func

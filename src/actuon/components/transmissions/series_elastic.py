@@ -19,7 +19,7 @@ from ...declare.config import Config
 from ...declare.parameters import Number, Parameters, param
 from ..kinds import Transmission
 from ..math import SHORTEST, exponential_less_one, limit
-from .motor_apart import ADDED_MOTOR_STATES, MOTOR_STATES, motor_moved, motor_offset
+from .motor_apart import MOTOR_STATES, motor_moved, motor_offset
 
 NEARLY_CRITICAL = wp.constant(1e-2)
 """Largest square of an angle that is expanded into a series instead of taking its root."""
@@ -143,6 +143,5 @@ class TransmissionSeriesElastic(SeriesElastic, Transmission):
     closing_law = elastic_closing_law
     STATES = MOTOR_STATES
     CLOSING_STATES = MOTOR_STATES
-    ADDED_STATES = ADDED_MOTOR_STATES
     OUTPUTS = ("spring_deflection", "motor_velocity", "spring_load")
     OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0})

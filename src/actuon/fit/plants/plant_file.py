@@ -34,7 +34,6 @@ from .robot import RobotPlant
 
 _OF_ROBOTS = {
     "encoder_offset": one_of("per_log"),
-    "zeros": one_of("each log"),  # former name
     "model": text(),
     "free": mapping(mapping(interval())),
     "fix": mapping(mapping(number())),
@@ -98,7 +97,7 @@ def load_plant(
         usual_model=values.get("model"),
         free=values.get("free"),
         fix=values.get("fix"),
-        encoder_offset_per_log="encoder_offset" in values or "zeros" in values,
+        encoder_offset_per_log="encoder_offset" in values,
     )
 
 

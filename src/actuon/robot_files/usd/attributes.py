@@ -13,7 +13,6 @@ from ...actuator.config import EFFORT_MODE
 from ...declare.parameters import Field, rounded
 from ...declare.registry import Registered, camel_case, snake_case
 from ...errors import RobotFileError
-from ..parsed import effort_mode_of_file
 
 ACTUATOR = "NewtonActuator"
 TARGETS = "newton:targets"
@@ -102,9 +101,7 @@ def read_effort_mode(prim: Usd.Prim) -> Any:
     check_kind(prim, EFFORT_MODE_ATTRIBUTE, _readable_types(EFFORT_MODE))
     attribute = prim.GetAttribute(EFFORT_MODE_ATTRIBUTE)
     value = _value(attribute, EFFORT_MODE) if attribute else None
-    if value is None:
-        return EFFORT_MODE.fallback
-    return effort_mode_of_file(f"{prim.GetStage().GetRootLayer().identifier}: {prim.GetPath()}", value)
+    return EFFORT_MODE.fallback if value is None else value
 
 
 def usd_value(declared: Field[object], value: object) -> Any:

@@ -62,8 +62,10 @@ Joint = _structs.add(
     **many("long long", "position velocity force by_velocity by_position"),
     **many("Control", "target target_velocity feedforward"),
     damping="double",
+    number="long long",
 )
-"""A joint: its places in ``qpos``, ``qvel`` and ``act``, -1 for none, its controls, and its damping in the model."""
+"""A joint: its places in ``qpos``, ``qvel`` and ``act``, -1 for none, its controls, its damping and its number in the
+model."""
 
 Robot = _structs.add(
     "Robot",
@@ -86,10 +88,10 @@ Robot = _structs.add(
 Offsets = _structs.add(
     "Offsets",
     **many("long long", "nefc type id loss island_type island_id island_loss passive bias friction"),
-    **many("long long", "timestep flags limited range not_clamped"),
+    **many("long long", "compensation timestep flags limited range joint_limited joint_range not_clamped"),
 )
 """Offsets of fields in an ``MjData`` [bytes], the type of a row that is dry friction of a DOF, offsets of options and
-ranges of controls in an ``MjModel``, and the flag without which controls are kept within them."""
+of ranges of controls and joints in an ``MjModel``, and the flag without which controls are kept within theirs."""
 
 Table = _structs.add(
     "Table",
@@ -239,8 +241,18 @@ struct Door {
         }
     }
 
+    // Whether MuJoCo clips an effort with the gravity compensation of its joint.
+    static bool is_clipped(const Joint& j, const void* model, const void* data, double effort) {
+        const Offsets& at = *table()->offsets;
+        const char* const m = (const char*)model;
+        if (!(*(const bool* const*)(m + at.joint_limited))[j.number]) return false;
+        const double* const range = *(const double* const*)(m + at.joint_range) + 2 * j.number;
+        const double sum = effort + (*(const double* const*)((const char*)data + at.compensation))[j.velocity];
+        return sum <= range[0] || sum >= range[1];
+    }
+
     // Put what the motors gave into activations. Friction goes to the rows that MuJoCo has made before it asked.
-    static void hand_over(const Robot& r, void* data, double* s, long long cell) {
+    static void hand_over(const Robot& r, const void* model, void* data, double* s, long long cell) {
         #pragma clang fp contract(off)
         const Table& t = *table();
         const double *q = s + 1, *v = q + r.nq;
@@ -249,12 +261,13 @@ struct Door {
         for (long long i = 0; i < r.dofs; ++i) {
             const Joint& j = r.joints[i];
             double force = (double)r.effort[first + i];
+            const bool varies = j.by_velocity >= 0 && !is_clipped(j, model, data, force);
             if (j.by_velocity >= 0) {
-                const double derivative = act[j.by_velocity] = braking(r.derivative_qd[first + i]);
+                const double derivative = act[j.by_velocity] = varies ? braking(r.derivative_qd[first + i]) : 0.0;
                 force -= derivative * v[j.velocity];
             }
             if (j.by_position >= 0) {
-                const double derivative = act[j.by_position] = braking(r.derivative_q[first + i]);
+                const double derivative = act[j.by_position] = varies ? braking(r.derivative_q[first + i]) : 0.0;
                 force -= derivative * q[j.position];
             }
             act[j.force] = force;
@@ -351,7 +364,7 @@ struct Door {
             bad = bad_effort(r, cell);
         }
         if (bad < 0) {
-            hand_over(r, data, s, cell);
+            hand_over(r, model, data, s, cell);
             move(r, act, cell, after, once, true);
         }
         else switch_off(r, s, bad);
@@ -410,10 +423,12 @@ class Door:
         names = ("nefc", "efc_type", "efc_id", "efc_frictionloss", "iefc_type", "iefc_id", "iefc_frictionloss")
         friction = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
         not_clamped = int(mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
-        in_model = model_offsets("actuator_ctrllimited", "actuator_ctrlrange")
+        names_in_model = ("actuator_ctrllimited", "actuator_ctrlrange", "jnt_actfrclimited", "jnt_actfrcrange")
+        in_model = model_offsets(*names_in_model)
         options = option_offset("timestep", 0.0012345, 0.0054321), option_offset("disableflags", 5, 37)
         in_data = data_offsets(*names, "qfrc_passive", "qfrc_bias")
-        self._offsets = Offsets(*in_data, friction, *options, *in_model, not_clamped)
+        compensation = data_offsets("qfrc_gravcomp")
+        self._offsets = Offsets(*in_data, friction, *compensation, *options, *in_model, not_clamped)
         self._table = Table(
             name2id=address_of("mj_name2id"),
             state_size=address_of("mj_stateSize"),

@@ -42,7 +42,7 @@ class MujocoProperties:
         assert self._fields.dt  # which follows the options
         return self._fields.values()
 
-    def checked(self, where: str, found: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
+    def checked(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
         """Raise an error for contents of a file that do not fit. Returns a function that loads them."""
         self._fields.check(where, found)
 

@@ -27,18 +27,13 @@ _CHANGEABLE = {
     "JOINT_PROPERTIES": ("joint_X_p", "joint_X_c", "joint_axis"),
     "BODY_INERTIAL_PROPERTIES": ("body_mass", "body_inv_mass", "body_inertia", "body_inv_inertia", "body_com"),
     "SHAPE_PROPERTIES": (
-        *("shape_transform", "shape_scale"),
-        *(f"shape_material_{name}" for name in ("ke", "kd", "kf", "ka", "mu")),
+        *("shape_transform", "shape_scale", "shape_margin", "shape_gap"),
+        *(f"shape_material_{name}" for name in ("ke", "kd", "kf", "ka", "kh", "mu")),
         *("shape_material_restitution", "shape_material_mu_torsional", "shape_material_mu_rolling"),
     ),
     "MODEL_PROPERTIES": ("gravity",),
 }
 """Arrays of a model that may change at run time, by the notification of the solver."""
-
-_ADDED = dict.fromkeys(
-    ("joint_stiffness", "joint_rest_q", "joint_X_p", "joint_X_c", "joint_axis", "shape_transform", "shape_scale"), 4
-)
-"""The first version of files that hold an array; files of earlier ones leave it as it is."""
 
 
 class NewtonProperties:
@@ -96,17 +91,16 @@ class NewtonProperties:
         """Return the values of the model that may change, by name, not copied."""
         return {name: as_numpy(array) for name, _, array in self._property_arrays()}
 
-    def checked(self, where: str, found: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
+    def checked(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
         """Raise an error for contents of a file that do not fit. Returns a function that loads them."""
         like = self.contents()
-        absent = {name for name in like if name not in found and version < _ADDED.get(name, 0)}
-        for name in sorted((like.keys() | found.keys()) - absent):
+        for name in sorted(like.keys() | found.keys()):
             check_like(where, f"properties/{name}", found.get(name), like.get(name))
 
         def take() -> None:
             changed = 0
             for name, flag, array in self._property_arrays():
-                if name not in absent and not np.array_equal(as_numpy(array), found[name]):
+                if not np.array_equal(as_numpy(array), found[name]):
                     changed |= flag
                     if isinstance(array, np.ndarray):
                         array[...] = found[name]
