@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -78,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--check", action="store_true", help="check that contenders agree, without measuring")
     options = parser.parse_args(arguments)
     wp.config.log_level = wp.LOG_WARNING
+    # Threads that torch.compile leaves behind would end the graphs of Newton on the CPU, in the parts that follow.
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     if options.avx2:
         use_avx2()
     parts = options.only or [part for part in PARTS if part != "first_use" or not options.avx2]
