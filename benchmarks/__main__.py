@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -39,6 +40,8 @@ from . import (
 )
 from .gate import Disagreement, Gate
 from .runner import Table, use_avx2
+
+VECTORS = "kernels use vectors of at most 256 bits, those of networks over arrays of 512 if the CPU has them"
 
 
 class Part(NamedTuple):
@@ -76,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--check", action="store_true", help="check that contenders agree, without measuring")
     options = parser.parse_args(arguments)
     wp.config.log_level = wp.LOG_WARNING
+    # Threads that torch.compile leaves behind would end the graphs of Newton on the CPU, in the parts that follow.
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     if options.avx2:
         use_avx2()
     parts = options.only or [part for part in PARTS if part != "first_use" or not options.avx2]
@@ -87,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Disagreement as error:
         sys.exit(f"{parser.prog}: {error}")
     where = machine("warp-lang", "newton", "mujoco", "torch", "numpy")
-    print(f"\n{where}{'; compiled for AVX2' if options.avx2 else ''}", flush=True)
+    print(f"\n{where}; {'compiled for AVX2' if options.avx2 else VECTORS}", flush=True)
     for tables in measured.values():
         for table in tables:
             table.print(options.markdown)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -81,10 +82,18 @@ def _parts(problem: Problem) -> tuple[list[wp.array], list[wp.array], list[wp.ar
     return arrays[:2], arrays[2:5], arrays[5:]
 
 
+EAGER = "eager"
+"""Mode of contenders that Python calls launch by launch, or operation by operation."""
+
+COMPILED = "captured or compiled"
+"""Mode of graphs that are replayed, of ``torch.compile`` and of compiled loops."""
+
+
 class Contender(ABC):
-    """Something that steps a problem. ``sim`` holds its arrays by name."""
+    """Something that steps a problem. ``sim`` holds its arrays by name. Speeds are compared within a mode."""
 
     label: str
+    mode = EAGER
 
     def __init__(self, problem: Problem):
         self.sim = SimpleNamespace(**{name: wp.array(array) for name, array in problem.signals.items()})
@@ -141,6 +150,7 @@ class ActuonCaptured(ActuonInPlace):
     """One step in place, captured and replayed."""
 
     label = "Actuon, captured graph"
+    mode = COMPILED
 
     def __init__(self, problem: Problem):
         super().__init__(problem)
@@ -177,6 +187,7 @@ class ActuonByRobot(ActuonInPlace):
     """Robot by robot in a compiled loop, as an engine steps them between two steps of physics."""
 
     label = "Actuon, robot by robot"
+    mode = COMPILED
     robot_dofs = JOINTS
 
     def __init__(self, problem: Problem):
@@ -210,7 +221,31 @@ class NewtonActuators(Contender):
         )
         self.current, self.other = self.actuator.state(), self.actuator.state()
 
-    step = ActuonSwapped.step
+    def step(self) -> None:
+        self.actuator.step(self.sim, self.sim, self.current, self.other, dt=0.005)
+        self.current, self.other = self.other, self.current
+
+
+class NewtonCaptured(NewtonActuators):
+    """Newton's step from one state to the other and the step back, captured and replayed in turns."""
+
+    label = "Newton, captured graph"
+    mode = COMPILED
+
+    def __init__(self, problem: Problem):
+        super().__init__(problem)
+        graphs = []
+        for _ in range(2):
+            with wp.ScopedCapture() as capture:
+                super().step()
+            graphs.append(capture.graph)
+        for state in (self.current, self.other):
+            if state is not None:
+                state.reset()
+        self.graphs = itertools.cycle(graphs)
+
+    def step(self) -> None:
+        wp.capture_launch(next(self.graphs))
 
 
 class TorchEager(Contender):
@@ -231,47 +266,87 @@ class TorchEager(Contender):
         self.lags = torch.from_numpy(lags.astype(np.int64))
         self.common_lag = int(lags[0]) if (lags == lags[0]).all() else None
         self.ring = torch.zeros(3, DEPTH, problem.n)
-        self.pushes, self.newest = 0, DEPTH - 1
+        self.pushes: Any = 0
+        self.newest: Any = DEPTH - 1
         arrays = [wp.to_torch(array) for array in (*self.gains, *self.motor, *self.maximum)]
         self.kp, self.kd, self.stall, self.no_load, self.motor_limit, self.limit = arrays
 
-    def _late(self, command: Any) -> Any:
+    def _late(self, command: Any, newest: Any, pushes: Any) -> Any:
         torch = self.torch
-        if self.pushes == 0:
+        if pushes == 0:
             return command
         if self.common_lag is not None:
-            lag = min(self.common_lag, self.pushes)
-            return self.ring[:, (self.newest - lag + 1) % DEPTH] if lag else command
-        lag = self.lags.clamp(max=self.pushes)
-        row = (self.newest - lag + 1) % DEPTH
+            lag = min(self.common_lag, pushes)
+            return self.ring[:, (newest - lag + 1) % DEPTH] if lag else command
+        lag = self.lags.clamp(max=pushes)
+        row = (newest - lag + 1) % DEPTH
         late = torch.gather(self.ring, 1, row.expand(3, 1, -1))[:, 0]
         return torch.where(lag > 0, late, command)
 
+    def compute(self, newest: Any, pushes: Any) -> None:
+        """Add the efforts of a step, and store its command."""
+        torch, t = self.torch, self.tensors
+        if self.contiguous:
+            q, qd = t["joint_q"], t["joint_qd"]
+            command = torch.stack([t["joint_target_q"], t["joint_target_qd"], t["joint_act"]])
+        else:
+            q, qd = t["joint_q"][self.coords], t["joint_qd"][self.dofs]
+            target_qd, act = t["joint_target_qd"][self.dofs], t["joint_act"][self.dofs]
+            command = torch.stack([t["joint_target_q"][self.coords], target_qd, act])
+        target_q, target_qd, act = self._late(command, newest, pushes)
+        effort = act + self.kp * (target_q - q) + self.kd * (target_qd - qd)
+        corner = self.no_load * (1.0 + self.motor_limit / self.stall)
+        speed = torch.clamp(qd, -corner, corner) / self.no_load
+        high = torch.minimum(self.stall * (1.0 - speed), self.motor_limit)
+        low = torch.maximum(self.stall * (-1.0 - speed), -self.motor_limit)
+        effort = torch.clamp(torch.clamp(effort, low, high), -self.limit, self.limit)
+        if self.contiguous:
+            t["joint_f"].add_(effort)
+        else:
+            t["joint_f"].index_add_(0, self.dofs, effort)
+        self._store(command, newest)
+
+    def _store(self, command: Any, newest: Any) -> None:
+        self.newest = (newest + 1) % DEPTH
+        self.ring[:, self.newest] = command
+        self.pushes = min(self.pushes + 1, DEPTH)
+
     def step(self) -> None:
+        with self.torch.inference_mode():
+            self.compute(self.newest, self.pushes)
+
+
+class TorchCompiled(TorchEager):
+    """The same by ``torch.compile``, which needs a C++ compiler. What changes from step to step is in tensors."""
+
+    label = "PyTorch, compiled"
+    mode = COMPILED
+
+    def __init__(self, problem: Problem):
+        super().__init__(problem)
         torch = self.torch
-        with torch.inference_mode():
-            t = self.tensors
-            if self.contiguous:
-                q, qd = t["joint_q"], t["joint_qd"]
-                command = torch.stack([t["joint_target_q"], t["joint_target_qd"], t["joint_act"]])
-            else:
-                q, qd = t["joint_q"][self.coords], t["joint_qd"][self.dofs]
-                target_qd, act = t["joint_target_qd"][self.dofs], t["joint_act"][self.dofs]
-                command = torch.stack([t["joint_target_q"][self.coords], target_qd, act])
-            target_q, target_qd, act = self._late(command)
-            effort = act + self.kp * (target_q - q) + self.kd * (target_qd - qd)
-            corner = self.no_load * (1.0 + self.motor_limit / self.stall)
-            speed = torch.clamp(qd, -corner, corner) / self.no_load
-            high = torch.minimum(self.stall * (1.0 - speed), self.motor_limit)
-            low = torch.maximum(self.stall * (-1.0 - speed), -self.motor_limit)
-            effort = torch.clamp(torch.clamp(effort, low, high), -self.limit, self.limit)
-            if self.contiguous:
-                t["joint_f"].add_(effort)
-            else:
-                t["joint_f"].index_add_(0, self.dofs, effort)
-            self.newest = (self.newest + 1) % DEPTH
-            self.ring[:, self.newest] = command
-            self.pushes = min(self.pushes + 1, DEPTH)
+        self.newest, self.pushes = torch.tensor([DEPTH - 1]), torch.tensor([0])
+        torch._dynamo.reset()  # nothing of other sizes and layouts
+        self.compute = torch.compile(self.compute)  # type: ignore[method-assign]
+
+    def _late(self, command: Any, newest: Any, pushes: Any) -> Any:
+        torch = self.torch
+        lag = torch.minimum(pushes, self.lags if self.common_lag is None else torch.full_like(pushes, self.common_lag))
+        row = (newest - lag + 1) % DEPTH
+        if self.common_lag is None:
+            late = torch.gather(self.ring, 1, row.expand(3, 1, -1))[:, 0]
+        else:
+            late = self.ring.index_select(1, row)[:, 0]
+        return torch.where(lag > 0, late, command)
+
+    def _store(self, command: Any, newest: Any) -> None:
+        self.newest.copy_((newest + 1) % DEPTH)
+        self.ring.index_copy_(1, self.newest, command[:, None])
+        self.pushes.copy_((self.pushes + 1).clamp(max=DEPTH))
+
+    def step(self) -> None:
+        with self.torch.inference_mode():
+            self.compute(self.newest, self.pushes)
 
 
 class Copy:

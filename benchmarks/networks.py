@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network controllers beside the same modules in eager PyTorch, fed in the same convention."""
+"""Network controllers beside the same modules in PyTorch: eager with eager, captured with compiled."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import warp as wp
 
 import actuon
 
+from .contenders import COMPILED, EAGER
 from .gate import Gate, require_agreement
-from .runner import TIMES_HEADER, Stepper, Table, grouped, measure, progress, times_faster
+from .runner import TIMES_HEADER, Table, grouped, measure, progress, times_faster
 
 SIZES = (12, 49_152)
 
@@ -65,6 +67,7 @@ class TorchNetwork:
     """Feeds a module in eager PyTorch."""
 
     label = "PyTorch"
+    mode = EAGER
 
     def __init__(self, kind: str, module: Any, signals: dict[str, np.ndarray]):
         import torch
@@ -76,22 +79,39 @@ class TorchNetwork:
         self.state = (torch.zeros(2, self.n, 8), torch.zeros(2, self.n, 8))
         self.effort = torch.zeros(self.n)
 
-    def step(self) -> None:
+    def compute(self, past: Any, state: Any) -> tuple[Any, Any, Any]:
+        """Return the efforts of a step, the past inputs and the state of the network."""
         torch, s = self.torch, self.signals
-        with torch.inference_mode():
-            error = s["joint_target_q"] - s["joint_q"]
-            if self.kind == "mlp":
-                self.past = torch.cat([torch.stack([error, s["joint_qd"]])[:, None], self.past[:, :-1]], dim=1)
-                effort = self.module(self.past.reshape(6, self.n).T)
-            else:
-                effort, self.state = self.module(torch.stack([error, s["joint_qd"]], dim=1)[:, None], self.state)
-            self.effort = effort.reshape(-1)
+        error = s["joint_target_q"] - s["joint_q"]
+        if self.kind == "mlp":
+            past = torch.cat([torch.stack([error, s["joint_qd"]])[:, None], past[:, :-1]], dim=1)
+            effort = self.module(past.reshape(6, self.n).T)
+        else:
+            effort, state = self.module(torch.stack([error, s["joint_qd"]], dim=1)[:, None], state)
+        return effort.reshape(-1), past, state
+
+    def step(self) -> None:
+        with self.torch.inference_mode():
+            self.effort, self.past, self.state = self.compute(self.past, self.state)
+
+
+class TorchCompiledNetwork(TorchNetwork):
+    """The same by ``torch.compile``, which needs a C++ compiler."""
+
+    label = "PyTorch, compiled"
+    mode = COMPILED
+
+    def __init__(self, kind: str, module: Any, signals: dict[str, np.ndarray]):
+        super().__init__(kind, module, signals)
+        self.torch._dynamo.reset()
+        self.compute = self.torch.compile(self.compute)  # type: ignore[method-assign]
 
 
 class ActuonNetwork:
     """Actuon's controller from the PyTorch module, its state updated in place."""
 
     label = "Actuon, in place"
+    mode = EAGER
 
     def __init__(self, kind: str, module: Any, signals: dict[str, np.ndarray]):
         n = len(signals["joint_q"])
@@ -104,24 +124,56 @@ class ActuonNetwork:
         self.actuator.step(self.sim, self.sim, self.state, self.state)
 
 
-def contenders(name: str, dofs: int) -> list[Stepper]:
-    """Build both, which must agree over several steps."""
+class ActuonCapturedNetwork(ActuonNetwork):
+    """The same, captured and replayed."""
+
+    label = "Actuon, captured graph"
+    mode = COMPILED
+
+    def __init__(self, kind: str, module: Any, signals: dict[str, np.ndarray]):
+        super().__init__(kind, module, signals)
+        with wp.ScopedCapture() as capture:
+            super().step()
+        self.graph = capture.graph
+        if self.state is not None:
+            self.state.reset()
+
+    def step(self) -> None:
+        wp.capture_launch(self.graph)
+
+
+PEERS = (TorchNetwork, TorchCompiledNetwork)
+OURS = (ActuonNetwork, ActuonCapturedNetwork)
+
+
+def contenders(name: str, dofs: int, peers: Sequence[type[TorchNetwork]] = PEERS) -> list[Any]:
+    """Build all, which must agree over several steps."""
     kind, make = KINDS[name]
     rng = np.random.default_rng(2)
     names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")
     signals = {key: rng.standard_normal(dofs).astype(np.float32) for key in names}
     module = make()
-    reference, ours = TorchNetwork(kind, module, signals), ActuonNetwork(kind, module, signals)
+    references = [peer(kind, module, signals) for peer in peers]
+    ours = [contender(kind, module, signals) for contender in OURS]
     for step in range(5):
-        ours.sim["joint_f"].zero_()
-        reference.step()
-        ours.step()
-        efforts = {reference.label: reference.effort.numpy(), ours.label: ours.sim["joint_f"].numpy()}
+        efforts = {}
+        for contender in references:
+            contender.step()
+            efforts[contender.label] = contender.effort.numpy()
+        for own in ours:
+            own.sim["joint_f"].zero_()
+            own.step()
+            efforts[own.label] = own.sim["joint_f"].numpy()
         require_agreement(f"networks, {name}, {dofs} DOFs, step {step}", efforts, rtol=1e-4, atol=1e-5)
-    return [reference, ours]
+    return [*references, *ours]
 
 
-GATE = Gate(KINDS, contenders, smallest=12)
+def _without_compiler(name: str, dofs: int) -> list[Any]:
+    return contenders(name, dofs, [TorchNetwork])
+
+
+GATE = Gate(KINDS, _without_compiler, smallest=12)
+"""Leaves out compiled PyTorch, which takes a minute to compile, and agrees with the others before it is measured."""
 
 
 def measure_networks(seconds: float) -> list[Table]:
@@ -129,10 +181,12 @@ def measure_networks(seconds: float) -> list[Table]:
     for n in SIZES:
         for name in KINDS:
             progress(f"{n} DOFs, {name}")
-            both = contenders(name, n)
-            times = measure(both, n, seconds)
-            for contender, own in zip(both, times, strict=True):
-                cells = (grouped(n), name, contender.label, *own.cells(), f"{own.loop / n * 1e9:.1f}")
-                rows.append((*cells, times_faster(times[0], own)))
-    header = ("DOFs", "network", "who", *TIMES_HEADER, "ns per DOF", "faster than PyTorch")
-    return [Table("Networks.", header, rows)]
+            everyone = contenders(name, n)
+            times = dict(zip(everyone, measure(everyone, n, seconds), strict=True))
+            torch = {peer.mode: times[peer] for peer in everyone[: len(PEERS)]}
+            for contender in sorted(everyone, key=lambda contender: contender.mode != EAGER):
+                own = times[contender]
+                cells = (grouped(n), name, contender.mode, contender.label, *own.cells(), f"{own.loop / n * 1e9:.1f}")
+                rows.append((*cells, times_faster(torch[contender.mode], own)))
+    header = ("DOFs", "network", "mode", "who", *TIMES_HEADER, "ns per DOF", "faster than PyTorch")
+    return [Table("Networks. Speeds are compared within a mode.", header, rows)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ HIDDEN = {
     "chains": ("÷ in place", "÷ equal delays"),
     "environments": ("÷ given, CPU", "at most"),
     "one_robot": ("step() ÷", "step(10) ÷", "share, %"),
+    "sizes": ("ns per DOF",),
 }
 """Columns that only ``tables.json`` has, so that tables fit the page."""
 BEST = "best µs", "back to back, best µs"
@@ -89,19 +90,25 @@ def _span(values: Sequence[float], form: str = "{:.0f}") -> str:
     return low if low == high else f"{low} to {high}"
 
 
-LAUNCH = "Actuon, two states", "Actuon, in place", "Actuon, captured graph"
-"""Rows of one launch for all joints."""
+EAGER = "eager"
+COMPILED = "captured or compiled"
+BY_ROBOT = "Actuon, robot by robot"
 
 
-def _beyond(peer: str, layout: str | None = None, who: Sequence[str] = LAUNCH) -> str:
-    rows = [row for row in _rows("sizes") if row["who"] in who and layout in (None, row["layout"])]
-    low, high = (f([number(row[f"faster than {peer}"]) for row in rows]) for f in (min, max))
-    return f"{low:.1f} to {high:.0f}"
+def _beyond(peer: str, mode: str, layout: str | None = None) -> str:
+    """Return the span of how many times faster than a peer in the same mode one launch for all joints is."""
+    rows = (row for row in _rows("sizes", mode=mode) if row["who"].startswith("Actuon") and row["who"] != BY_ROBOT)
+    return _faster(peer, (row for row in rows if layout in (None, row["layout"])))
 
 
-def _times(name: str) -> str:
-    rows = (row for row in _rows(name) if row["who"].startswith("Actuon"))
-    return _span([number(row["faster than PyTorch"]) for row in rows], "{:.1f}")
+def _faster(peer: str, rows: Iterable[dict[str, str]]) -> str:
+    values = [number(row[f"faster than {peer}"]) for row in rows]
+    low, high = (f"{value:.0f}" if value >= 10 else f"{value:.1f}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _beyond_torch(name: str, **where: str) -> str:
+    return _faster("PyTorch", (row for row in _rows(name, **where) if row["who"].startswith("Actuon")))
 
 
 def _percent_more(name: str, header: str, rows: Callable[[dict[str, str]], bool] = lambda row: True) -> str:
@@ -143,14 +150,17 @@ def _excess(header: str) -> str:
 
 
 FIGURES: dict[str, Callable[[], str]] = {
-    "beyond_newton": lambda: _beyond("Newton"),
-    "beyond_newton_contiguous": lambda: _beyond("Newton", "contiguous"),
-    "beyond_newton_scattered": lambda: _beyond("Newton", "scattered"),
-    "beyond_torch": lambda: _beyond("PyTorch"),
-    "beyond_newton_by_robot": lambda: _beyond("Newton", who=["Actuon, robot by robot"]),
-    "beyond_torch_by_robot": lambda: _beyond("PyTorch", who=["Actuon, robot by robot"]),
-    "networks_beyond_torch": lambda: _times("networks"),
-    "groups_beyond_torch": lambda: _times("groups"),
+    "beyond_newton": lambda: _beyond("Newton", EAGER),
+    "beyond_newton_captured": lambda: _beyond("Newton", COMPILED),
+    "beyond_newton_contiguous": lambda: _beyond("Newton", COMPILED, "contiguous"),
+    "beyond_newton_scattered": lambda: _beyond("Newton", COMPILED, "scattered"),
+    "beyond_torch": lambda: _beyond("PyTorch", EAGER),
+    "beyond_torch_compiled": lambda: _beyond("PyTorch", COMPILED),
+    "beyond_newton_by_robot": lambda: _faster("Newton", _rows("sizes", who=BY_ROBOT)),
+    "beyond_torch_by_robot": lambda: _faster("PyTorch", _rows("sizes", who=BY_ROBOT)),
+    "networks_beyond_torch": lambda: _beyond_torch("networks", mode=EAGER),
+    "networks_beyond_compiled": lambda: _beyond_torch("networks", mode=COMPILED),
+    "groups_beyond_torch": lambda: _beyond_torch("groups"),
     "beyond_copying": lambda: _span(column("chains", "÷ copying (of best)"), "{:.1f}"),
     "two_states": lambda: _percent_more("chains", "÷ in place"),
     "mixed_delays": lambda: _percent_more("chains", "÷ equal delays"),

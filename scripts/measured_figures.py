@@ -21,7 +21,7 @@ from .measured import ACCURACY, number, tables
 
 _QUANTILE = 1.96
 """Half of a 95 % interval, in standard deviations."""
-_COPY, _IN_PLACE, _PEERS = "copy of the same bytes", "Actuon, in place", ("Newton", "PyTorch")
+_COPY, _IN_PLACE, _CAPTURED = "copy of the same bytes", "Actuon, in place", "Actuon, captured graph"
 
 Row = Mapping[str, str]
 
@@ -43,14 +43,15 @@ def _rows(name: str) -> list[list[str]]:
 
 
 def sizes() -> Any:
-    """Draw the time per joint over the number of joints, and how many times as long Newton takes at both ends."""
+    """Draw the time per joint over the number of joints, and how many times as long eager Newton takes at both ends."""
     rows = _table("sizes")
     figure, axes = plot("", 430, 1, 2, sharey=True)
     lines = {
         "Newton": (IDEAL, "Newton"),
+        "Newton, captured graph": (LIMIT, "Newton, captured graph"),
         "PyTorch": (INK, "PyTorch"),
         "Actuon, robot by robot": (VIOLET, "Actuon, robot by robot"),
-        "Actuon, captured graph": (GREEN, "Actuon, captured graph"),
+        _CAPTURED: (GREEN, _CAPTURED),
         _IN_PLACE: (REAL, _IN_PLACE),
         _COPY: (MUTED, "copying the same bytes"),
     }
@@ -76,10 +77,10 @@ def sizes() -> Any:
         axis.set_yticks([1, 10, 100, 1000, 10000], ["1", "10", "100", "1 000", "10 000"])
         axis.minorticks_off()
     axes[0].set_ylabel("time per joint and step [ns]")
-    in_place = [row for row in rows if row["who"] == _IN_PLACE]
+    in_place, captured = ([row for row in rows if row["who"] == who] for who in (_IN_PLACE, _CAPTURED))
     best = min(number(row["ns per DOF"]) for row in in_place)
-    newton, pytorch = (_range([number(row[f"faster than {peer}"]) for row in in_place]) for peer in _PEERS)
-    title = f"In place: down to {best:.0f} ns per joint; Newton takes {newton} ×, PyTorch {pytorch} ×"
+    eager, graphs = (_range([number(row["faster than Newton"]) for row in part]) for part in (in_place, captured))
+    title = f"Down to {best:.0f} ns per joint; Newton takes {eager} × eager, {graphs} × in graphs"
     figure.suptitle(title, x=0.012, ha="left")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
@@ -117,35 +118,35 @@ def stages() -> Any:
 
 
 def pytorch() -> Any:
-    """Draw how much faster motors are than the same equations in eager PyTorch."""
-    found = [
-        (f"PD, delay, DC motor: {row['DOFs']} joints, {row['layout']}", row["faster than PyTorch"])
-        for row in _table("sizes")
-        if row["who"] == _IN_PLACE
-    ]
-    found += [
-        (f"actuator group: {row['environments × joints']} joints", row["faster than PyTorch"])
-        for row in _table("groups")
-        if row["who"] == "Actuon"
-    ]
-    found += [
-        (f"{row['network']}: {row['DOFs']} joints", row["faster than PyTorch"])
-        for row in _table("networks")
-        if row["who"] == _IN_PLACE
-    ]
-    times = [number(text) for _, text in found]
-    figure, axis = plot(f"Motors are {_range(times)} times faster than eager PyTorch", 400)
+    """Draw how much faster motors are than the same equations in PyTorch: both eager, and captured against compiled."""
+    kinds = {_IN_PLACE: REAL, _CAPTURED: GREEN}
+    found: dict[str, dict[str, float]] = {}
+    for table, own, name in (
+        ("sizes", tuple(kinds), "PD, delay, DC motor: {DOFs} joints, {layout}"),
+        ("groups", ("Actuon",), "actuator group: {environments × joints} joints"),
+        ("networks", tuple(kinds), "{network}: {DOFs} joints"),
+    ):
+        for row in _table(table):
+            if row["who"] in own:
+                kind = _IN_PLACE if table == "groups" else row["who"]
+                found.setdefault(name.format_map(row), {})[kind] = number(row["faster than PyTorch"])
+    eager, captured = ([times[kind] for times in found.values() if kind in times] for kind in kinds)
+    figure, axis = plot(f"{_range(eager)} × PyTorch's speed if both are eager, {_range(captured)} × compiled", 500)
     at = np.arange(len(found))[::-1]
-    axis.hlines(at, 1.0, times, color=REAL, linewidth=1.4)
-    axis.semilogx(times, at, "o", color=REAL, markersize=6)
-    for y, time in zip(at, times, strict=True):
-        axis.text(time * 1.09, y, f"{time:.1f} ×", va="center", color=REAL, fontsize=8.5)
+    axis.hlines(at, 1.0, [max(times.values()) for times in found.values()], color=FAINT, linewidth=1.4)
+    for kind, label in ((_IN_PLACE, "both eager"), (_CAPTURED, "captured graph, against torch.compile")):
+        shown = [(y, times[kind]) for y, times in zip(at, found.values(), strict=True) if kind in times]
+        axis.semilogx([x for _, x in shown], [y for y, _ in shown], "o", color=kinds[kind], markersize=6, label=label)
+        for y, x in shown:
+            above = 0.18 if kind == _CAPTURED else -0.5
+            axis.text(x, y + above, f"{x:.1f} ×", ha="center", color=kinds[kind], fontsize=8)
     axis.axvline(1.0, color=MUTED, linewidth=1.0)
-    axis.set_yticks(at, [name for name, _ in found], color=INK)
-    axis.set(xlabel="Actuon, in place: times faster than PyTorch", xlim=(0.9, 1.8 * max(times)))
-    axis.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
+    axis.set_yticks(at, list(found), color=INK)
+    axis.set(xlabel="times faster than PyTorch", xlim=(0.25, 1.6 * max(*eager, *captured)), ylim=(-0.8, at[0] + 0.8))
+    axis.set_xticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"])
     axis.minorticks_off()
     axis.grid(visible=False, axis="y")
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 

@@ -29,8 +29,10 @@ from benchmarks import (
     robots,
 )
 from benchmarks.__main__ import GATES, PARTS, main
+from benchmarks.contenders import COMPILED, EAGER
 from benchmarks.gate import Disagreement
-from benchmarks.runner import best_steps
+from benchmarks.runner import TIMES_HEADER, best_steps
+from scripts.measured import number, tables
 
 OFF = 1e-2
 
@@ -206,3 +208,19 @@ def test_the_command_prints_a_table(style, monkeypatch, capsys):
     assert all((row[0] == "|") == bool(style) for row in (header, *rows))
     assert "delay + PD + gear + DC motor + friction" in rows[-1]
     assert rows[1].rstrip(" |").endswith("1.00")  # it is compared with itself
+
+
+@pytest.mark.parametrize("name", ["sizes", "networks"])
+@pytest.mark.parametrize("peer", ["Newton", "PyTorch"])
+def test_speeds_are_compared_within_a_mode(name, peer):
+    """Eager with eager, captured graphs with captured graphs and compiled code, in the tables that pages show."""
+    table = tables()[name]
+    if f"faster than {peer}" not in table["header"]:
+        return
+    rows = [dict(zip(table["header"], row, strict=True)) for row in table["rows"]]
+    places = [key for key in ("DOFs", "layout", "network", "mode") if key in table["header"]]
+    peers = {tuple(row[key] for key in places): row for row in rows if row["who"].startswith(peer)}
+    assert {row["mode"] for row in peers.values()} == {EAGER, COMPILED}
+    for row in (row for row in rows if row["mode"]):
+        own, other = (number(each[TIMES_HEADER[0]]) for each in (row, peers[tuple(row[key] for key in places)]))
+        assert number(row[f"faster than {peer}"]) == pytest.approx(other / own, rel=0.1, abs=0.06)
