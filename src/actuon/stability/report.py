@@ -345,8 +345,8 @@ def _sagging(robot: RobotStability) -> list[str]:
             )
         elif not joint.slides and joint.hold_effort is None and 0.0 < joint.kp < _WEAK * most < math.inf:
             found.append(
-                f"{joint.name}: an error of 1 rad requests {percent(joint.kp / most)} of the motor's {number(most)} {unit}; "
-                f"{low_gains(joint)}"
+                f"{joint.name}: an error of 1 rad requests {percent(joint.kp / most)} of the motor's {number(most)} "
+                f"{unit}; {low_gains(joint)}"
             )
         if not joint.slides and 0.0 < most < _SLOWEST * joint.armature:
             found.append(
