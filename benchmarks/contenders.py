@@ -326,7 +326,7 @@ class TorchCompiled(TorchEager):
         super().__init__(problem)
         torch = self.torch
         self.newest, self.pushes = torch.tensor([DEPTH - 1]), torch.tensor([0])
-        torch._dynamo.reset()  # nothing of other sizes and layouts
+        torch.compiler.reset()  # nothing of other sizes and layouts
         self.compute = torch.compile(self.compute)  # type: ignore[method-assign]
 
     def _late(self, command: Any, newest: Any, pushes: Any) -> Any:
