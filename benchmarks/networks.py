@@ -152,7 +152,8 @@ def contenders(name: str, dofs: int, *peers: type[TorchNetwork]) -> list[Any]:
     names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")
     signals = {key: rng.standard_normal(dofs).astype(np.float32) for key in names}
     module = make()
-    references = [peer(kind, module, signals) for peer in (TorchNetwork, *peers)]
+    kinds: list[type[TorchNetwork]] = [TorchNetwork, *peers]
+    references = [peer(kind, module, signals) for peer in kinds]
     ours = [contender(kind, module, signals) for contender in OURS]
     for step in range(5):
         efforts = {}
