@@ -317,7 +317,7 @@ class TorchEager(Contender):
 
 
 class TorchCompiled(TorchEager):
-    """The same by ``torch.compile``, which needs a C++ compiler. What changes from step to step is in tensors."""
+    """PyTorch by ``torch.compile``, which needs a C++ compiler. Numbers that change from step to step are tensors."""
 
     label = "PyTorch, compiled"
     mode = COMPILED

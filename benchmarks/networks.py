@@ -96,7 +96,7 @@ class TorchNetwork:
 
 
 class TorchCompiledNetwork(TorchNetwork):
-    """The same by ``torch.compile``, which needs a C++ compiler."""
+    """A module by ``torch.compile``, which needs a C++ compiler."""
 
     label = "PyTorch, compiled"
     mode = COMPILED
@@ -125,7 +125,7 @@ class ActuonNetwork:
 
 
 class ActuonCapturedNetwork(ActuonNetwork):
-    """The same, captured and replayed."""
+    """Actuon's controller, captured and replayed."""
 
     label = "Actuon, captured graph"
     mode = COMPILED
