@@ -259,7 +259,6 @@ def test_plot_says_why_there_is_nothing_to_draw(record, tmp_path, complaint):
         ((full, "--kind", "friction"), "--kind friction: there is nothing to draw: no stage loses effort"),
         ((full, "--kind", "steep"), 'Invalid value "steep" for --kind. Choose from: "envelope", "step", '),
         ((full, "--kind", "recording"), "--kind recording: there is no recording to draw"),
-        ((full, "--kind", "record"), "--kind recording: there is no recording to draw"),
         ((record / "run.npz", "--kind", "step"), "the other kinds need a robot"),
         (
             ("coupled.yaml", "--kind", "step"),
