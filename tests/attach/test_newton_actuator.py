@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import newton
 import numpy as np
 import pytest
 import warp as wp
-from newton.actuators import JointSpaceResponse
 
 import actuon
-import actuon.newton
 
+newton = pytest.importorskip("newton")
+pytest.importorskip("actuon.newton")
+JointSpaceResponse = pytest.importorskip("newton.actuators").JointSpaceResponse
 H = 0.01
 
 
