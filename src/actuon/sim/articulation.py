@@ -913,7 +913,7 @@ class _Slab:
         return made
 
 
-_SLAB = 2**16
+_SLAB = 2**15
 """Bytes that arrays of a getter share; larger arrays have memory of their own."""
 
 

@@ -455,7 +455,7 @@ def test_places_are_told_apart_and_forgotten(rng):
         with traced_memory() as grown:
             for subset in subsets[300:]:
                 robots.get_root_poses(subset)
-        assert grown[0] < 200_000  # one slab of 64 KiB and the last subsets; arrays that stay would take 1 MB
+        assert grown[0] < 100_000
 
 
 def test_a_stop_on_one_side(rng):
